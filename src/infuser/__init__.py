@@ -1,0 +1,68 @@
+"""Infuser gives a pretrained text encoder the knowledge it lacks.
+
+The front door: each name is opened when it is first asked for, so that `import infuser` is instant.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "Annotations": "infuser.types",
+    "Link": "infuser.types",
+    "Source": "infuser.types",
+    "Span": "infuser.types",
+    "Term": "infuser.types",
+    "Entities": "infuser.sources",
+    "Phrases": "infuser.sources",
+    "Correlation": "infuser.sources",
+    "Graph": "infuser.sources",
+    "Kam": "infuser.methods",
+    "Infused": "infuser.infused",
+    "infuse": "infuser.infused",
+    "load": "infuser.infused",
+    "Collator": "infuser.signals",
+    "TrainSettings": "infuser.training",
+    "train": "infuser.training",
+    "evaluate": "infuser.training",
+    "InfuserError": "infuser.errors",
+    "SOURCES": "infuser.registry",
+    "METHODS": "infuser.registry",
+}
+
+__all__ = sorted([*_HOMES, "__version__"])
+
+if TYPE_CHECKING:
+    from infuser.errors import InfuserError as InfuserError
+    from infuser.infused import Infused as Infused
+    from infuser.infused import infuse as infuse
+    from infuser.infused import load as load
+    from infuser.methods import Kam as Kam
+    from infuser.registry import METHODS as METHODS
+    from infuser.registry import SOURCES as SOURCES
+    from infuser.signals import Collator as Collator
+    from infuser.sources import Correlation as Correlation
+    from infuser.sources import Entities as Entities
+    from infuser.sources import Graph as Graph
+    from infuser.sources import Phrases as Phrases
+    from infuser.training import TrainSettings as TrainSettings
+    from infuser.training import evaluate as evaluate
+    from infuser.training import train as train
+    from infuser.types import Annotations as Annotations
+    from infuser.types import Link as Link
+    from infuser.types import Source as Source
+    from infuser.types import Span as Span
+    from infuser.types import Term as Term
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'infuser' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOMES[name]), name)
+
+
+def __dir__() -> list[str]:
+    return __all__

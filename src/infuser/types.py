@@ -1,0 +1,76 @@
+"""The shared words: Span, Link, Term, Annotations.
+
+Everything here speaks of characters of one text. A sentence pair is one text too: its two sides joined by
+`PAIR_BREAK`, so that a source needs to know nothing about pairs and a link may lead from one side to the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol, Self, runtime_checkable
+
+PAIR_BREAK = "\n\n"
+"""Stands between the two sides of a pair; a paragraph break, so that taggers do not read across it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A stretch of text: characters `start` up to, not including, `end`."""
+
+    start: int
+    end: int
+    label: str = ""
+    """What kind of thing it is, for people: "city", "noun phrase"."""
+    id: str = ""
+    """Which thing it is, for machines: an entity id of a knowledge base."""
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A weighted tie between two spans, by their place in `Annotations.spans`; it holds in both directions.
+
+    A link from a span to itself ties the words of that span to each other.
+    """
+
+    source: int
+    target: int
+    weight: float = 1.0
+    """Between 0 and 1."""
+    relation: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """An auxiliary word that is not in the text, and the spans it is tied to."""
+
+    text: str
+    ties: tuple[tuple[int, float], ...]
+    """(place in `Annotations.spans`, weight between 0 and 1)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Annotations:
+    """What one source found in one text. Only links and terms reach the encoder; spans are what they tie."""
+
+    text: str
+    spans: tuple[Span, ...] = ()
+    links: tuple[Link, ...] = ()
+    terms: tuple[Term, ...] = ()
+
+
+@runtime_checkable
+class Source(Protocol):
+    """Reads texts, returns what it knows: one answer per text, the same answer for the same text."""
+
+    def annotate(self, texts: Sequence[str]) -> list[Annotations]: ...
+
+    @classmethod
+    def tiny(cls) -> Self:
+        """Return a working miniature, for contract tests, docs and the viewer."""
+        ...
+
+
+def join_pair(text: str, pair: str | None) -> str:
+    """Return the one text that sources read for a text or a pair."""
+    return text if pair is None else text + PAIR_BREAK + pair
