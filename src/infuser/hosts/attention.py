@@ -1,0 +1,90 @@
+"""How knowledge reaches the place where scores become attention.
+
+transformers looks up its attention function by the name in the host's config. We register one function per plain
+function ("infuser_sdpa", "infuser_eager"): it hands over to the module's `knowledge` child when the call carries
+knowledge, and to the plain function otherwise. The mask function must be registered under the same name: with only
+the first, the mask arrives as None and padding is attended to, silently.
+"""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedModel
+from transformers.masking_utils import sdpa_mask
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
+
+from infuser.hosts.anatomy import NEW
+
+_PREFIX = "infuser_"
+
+
+def plug_in(host: PreTrainedModel) -> None:
+    """Let the host's attention modules look for a `knowledge` child; without one they work as before."""
+    plain = host.config._attn_implementation
+    if plain.startswith(_PREFIX):
+        return
+    # flash and flex kernels never form the scores that knowledge is mixed into
+    plain = plain if plain in ("sdpa", "eager") else "sdpa"
+    AttentionInterface.register(_PREFIX + plain, partial(_attend, plain=plain))
+    AttentionMaskInterface.register(_PREFIX + plain, sdpa_mask)
+    host.set_attn_implementation(_PREFIX + plain)
+
+
+def unplug(host: PreTrainedModel) -> None:
+    """Give the host its plain attention function back."""
+    host.set_attn_implementation(host.config._attn_implementation.removeprefix(_PREFIX))
+
+
+def _attend(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    attention_mask: Tensor | None,
+    *,
+    plain: str,
+    knowledge: Any = None,
+    **options: Any,
+) -> tuple[Tensor, Tensor | None]:
+    """Attend with knowledge where the call carries some and the module has weights for it, else plainly."""
+    mixer = getattr(module, NEW, None)
+    if knowledge is None or mixer is None:
+        return _attend_plainly(module, query, key, value, attention_mask, plain=plain, **options)
+    out: tuple[Tensor, Tensor | None] = mixer(
+        query,
+        key,
+        value,
+        attention_mask,
+        knowledge,
+        scaling=options["scaling"],
+        dropout=options["dropout"],
+        want_weights=bool(options.get("output_attentions")),
+    )
+    return out
+
+
+def _attend_plainly(
+    module: nn.Module,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    *,
+    plain: str,
+    **options: Any,
+) -> tuple[Tensor, Tensor | None]:
+    if plain == "sdpa" and not options.get("output_attentions"):
+        result: tuple[Tensor, Tensor | None] = ALL_ATTENTION_FUNCTIONS[plain](
+            module, query, key, value, mask, **options
+        )
+        return result
+    if mask is not None and mask.dtype == torch.bool:  # eager functions add their mask
+        mask = torch.zeros_like(mask, dtype=query.dtype).masked_fill_(~mask, torch.finfo(query.dtype).min)
+    eager = sys.modules[type(module).__module__].eager_attention_forward
+    result = eager(module, query, key, value, mask, **options)
+    return result

@@ -1,0 +1,178 @@
+"""Ties host, method, tokenizer and sources together: infuse(), Infused, load()."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import torch
+import transformers
+from torch import Tensor
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from infuser.errors import CheckpointError, HostError, InputError, SourceError, UnknownNameError
+from infuser.hosts import anatomy_of, is_new_weight
+from infuser.methods import Kam
+from infuser.signals import Collator
+from infuser.types import Source
+
+TASKS = {
+    "encoder": "AutoModel",
+    "sequence-classification": "AutoModelForSequenceClassification",
+    "token-classification": "AutoModelForTokenClassification",
+    "multiple-choice": "AutoModelForMultipleChoice",
+    "question-answering": "AutoModelForQuestionAnswering",
+    "masked-lm": "AutoModelForMaskedLM",
+}
+"""What a checkpoint can be loaded for, and the transformers class that loads it."""
+
+
+class Method(Protocol):
+    """A way to put signals inside a host."""
+
+    def attach(self, host: PreTrainedModel, *, n_sources: int, with_terms: bool = False) -> None: ...
+
+    def detach(self, host: PreTrainedModel) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Infused:
+    """A host together with its method, tokenizer and sources."""
+
+    model: PreTrainedModel
+    """An ordinary transformers model; knowledge travels in the batch."""
+    method: Method
+    tokenizer: PreTrainedTokenizerBase
+    sources: tuple[Source, ...]
+    base: str | None = None
+    """The hub id or directory that the host came from."""
+
+    def collator(self, **options: Any) -> Collator:
+        """Return a data collator for `DataLoader` and `Trainer`: examples with text, pair and label in, batch out."""
+        options.setdefault("max_length", longest_input(self.model, self.tokenizer))
+        return Collator(self.tokenizer, self.sources, **options)
+
+    def batch(self, texts: Sequence[Any], pairs: Sequence[Any] | None = None) -> dict[str, Tensor]:
+        """Return token tensors and knowledge for these texts, on the model's device, ready for the model."""
+        batch = self.collator().encode(texts, pairs)
+        return {name: tensor.to(self.model.device) for name, tensor in batch.items()}
+
+    @torch.inference_mode()
+    def encode(self, texts: Sequence[str], pairs: Sequence[str] | None = None) -> Tensor:
+        """Return the last hidden states (batch, seq, hidden)."""
+        states: Tensor = self.model.base_model(**self.batch(texts, pairs)).last_hidden_state
+        return states
+
+    def reading_tokenizer(self) -> PreTrainedTokenizerBase:
+        """Return a tokenizer that also reads knowledge, for clients that call a tokenizer and then the model."""
+        from infuser.signals.reading import reading_tokenizer
+
+        return reading_tokenizer(self.collator())
+
+    def n_new_weights(self) -> int:
+        """Count the weights that the method added."""
+        return sum(weight.numel() for name, weight in self.model.named_parameters() if is_new_weight(name))
+
+    def save(self, directory: str | Path, *, only_new: bool = False) -> None:
+        """Write everything that `infuser.load` needs; with `only_new`, all but the base checkpoint's own weights."""
+        from infuser.saving import save
+
+        save(self, Path(directory), only_new=only_new)
+
+    def detach(self) -> PreTrainedModel:
+        """Take the method out again and return the plain host."""
+        self.method.detach(self.model)
+        return self.model
+
+
+def infuse(
+    checkpoint_or_model: str | Path | PreTrainedModel,
+    method: Method | None = None,
+    *,
+    sources: Sequence[Source],
+    task: str = "encoder",
+    tokenizer: PreTrainedTokenizerBase | None = None,
+    **options: Any,
+) -> Infused:
+    """Put knowledge inside an encoder: a hub id, a local directory or a live model with any head.
+
+    `task` picks the head when a checkpoint is loaded; other options (num_labels=2, ...) go to `from_pretrained`.
+    """
+    if isinstance(sources, str) or not sources:
+        raise SourceError("infuse() needs at least one source of knowledge, e.g. sources=[Entities({'Bern': 'city'})].")
+    for source in sources:
+        if not hasattr(source, "annotate"):
+            raise SourceError(f"{source!r} is not a source: it has no annotate(texts). See docs/guides/new-source.md.")
+    if isinstance(checkpoint_or_model, PreTrainedModel):
+        model, base = checkpoint_or_model, checkpoint_or_model.name_or_path or None
+        if options:
+            raise InputError(f"Options {sorted(options)} are for loading a checkpoint, but a live model was given.")
+    else:
+        base = str(checkpoint_or_model)
+        model = load_model(base, task, **options)
+    anatomy_of(model)
+    if any(is_new_weight(name) for name, _ in model.named_modules()):
+        raise HostError("This model is infused already. Take the first method out with detach() before the next.")
+    tokenizer = tokenizer or load_tokenizer(base)
+    method = method or Kam()
+    method.attach(model, n_sources=len(sources), with_terms=with_terms(sources))
+    return Infused(model, method, tokenizer, tuple(sources), base)
+
+
+def load(directory: str | Path, *, sources: Sequence[Source] | None = None, base: str | None = None) -> Infused:
+    """Read back what `Infused.save` wrote.
+
+    `sources` replaces the saved ones (needed for those that hold code of yours); `base` says where the base checkpoint
+    of the small form lies now, if it has moved.
+    """
+    from infuser.saving import load as read
+
+    return read(Path(directory), sources=sources, base=base)
+
+
+def load_model(checkpoint: str, task: str, **options: Any) -> PreTrainedModel:
+    """Load a checkpoint with the head that `task` names."""
+    if task not in TASKS:
+        raise UnknownNameError(f"No task is called {task!r}. Known: {', '.join(TASKS)}.")
+    try:
+        config = transformers.AutoConfig.from_pretrained(checkpoint)
+    except (OSError, ValueError) as error:
+        raise CheckpointError(
+            f"Cannot load the checkpoint {checkpoint!r}: it is neither a directory with a config.json nor a hub id "
+            f"that can be reached from here. ({str(error).splitlines()[0]})"
+        ) from error
+    shell = type("Host", (), {"config": config})
+    anatomy_of(shell)  # type: ignore[arg-type]  # before gigabytes are loaded for nothing
+    try:
+        model: PreTrainedModel = getattr(transformers, TASKS[task]).from_pretrained(checkpoint, **options)
+    except ValueError as error:
+        raise HostError(f"transformers has no {task!r} head for {config.model_type!r} encoders: {error}") from error
+    except (OSError, RuntimeError) as error:
+        raise CheckpointError(f"Cannot load the weights of {checkpoint!r}: {error}") from error
+    return model
+
+
+def load_tokenizer(checkpoint: str | None) -> PreTrainedTokenizerBase:
+    """Load the tokenizer that belongs to a checkpoint."""
+    try:
+        tokenizer: PreTrainedTokenizerBase = transformers.AutoTokenizer.from_pretrained(checkpoint)
+    except (OSError, ValueError, TypeError) as error:
+        raise CheckpointError(
+            f"No tokenizer can be loaded from {checkpoint!r}; pass one as infuse(..., tokenizer=...)."
+        ) from error
+    return tokenizer
+
+
+def with_terms(sources: Sequence[Source]) -> bool:
+    """Tell whether a source may offer auxiliary terms, so that the method makes room for them."""
+    return any(getattr(source, "n_terms", 0) > 0 for source in sources)
+
+
+def longest_input(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int:
+    """Return how many tokens the host can read."""
+    longest: int = model.config.max_position_embeddings
+    if model.config.model_type in ("roberta", "xlm-roberta", "camembert"):
+        longest -= model.config.pad_token_id + 1  # their positions start after the padding id
+    return min(longest, int(tokenizer.model_max_length))

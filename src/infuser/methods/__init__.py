@@ -1,0 +1,5 @@
+"""One paper, one file. A method is a frozen dataclass of settings with two verbs, `attach` and `detach`."""
+
+from infuser.methods.kam import Kam
+
+__all__ = ["Kam"]

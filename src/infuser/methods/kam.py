@@ -1,0 +1,315 @@
+"""KAM: knowledge-assisted attention maps (Bai et al. 2022, "Enhancing Self-Attention with Knowledge-Assisted
+Attention Maps").
+
+Each source draws a map over the words of the text. At every layer the maps are laid beside the attention scores of
+the heads, and one small 2D convolution mixes them:
+
+    S     = Q K^T / sqrt(d) + gate * fused of the layer below       (batch, heads, seq, seq)
+    fused = alpha * conv([S ; M_1..M_k]) + (1 - alpha) * S
+    A     = softmax(fused + mask);  output = A V
+
+Auxiliary terms, words that are not in the text, add columns to S and M and rows to K and V, nothing else. One zero
+column keeps them apart from the text, so that the kernel never reaches from one to the other.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from infuser.errors import InputError
+from infuser.hosts import anatomy_of, attentions, plug_in, terms_for_layers, unplug
+from infuser.methods.kam_scores import attend
+from infuser.registry import METHODS
+from infuser.signals.maps import draw_maps
+
+
+@dataclass(slots=True)
+class Knowledge:
+    """The knowledge of one call, on its way through the host's layers."""
+
+    maps: Tensor
+    """(batch, sources, seq, columns); columns are the tokens, then a gap and the auxiliary terms if there are any."""
+    rows: Tensor
+    """(batch, seq): True for real tokens."""
+    columns: Tensor
+    """(batch, columns): True for real tokens and terms."""
+    bypass: Tensor | None
+    """(batch,): True for texts that keep their plain attention; None if no text does."""
+    terms: list[tuple[Tensor, Tensor]] = field(default_factory=list)
+    """Keys and values of the gap and the terms, for each attention module."""
+    fused: dict[int, Tensor] = field(default_factory=dict)
+    """Fused scores by layer, for the residual link."""
+
+
+class MapMixer(nn.Module):
+    """Mixes the score channels of one layer's heads with the maps; the only new weights of KAM."""
+
+    def __init__(self, n_heads: int, n_sources: int, *, layer: int, settings: Kam, shared: bool, last: bool) -> None:
+        super().__init__()
+        self.layer = layer
+        self.shared = shared
+        self.fusion = settings.fusion
+        self.map_step = settings.map_step
+        size = 1 if settings.fusion == "mean" else settings.kernel_size
+        self.shape = (n_heads, n_sources, size)
+        linked = settings.residual != "off"
+        self.takes_link = linked and (shared or layer > settings.first_layer)
+        self.gives_link = linked and (shared or not last)
+
+        alpha = torch.tensor(settings.alpha)
+        self.alpha: Tensor
+        if settings.learn_alpha:
+            self.alpha = nn.Parameter(alpha)
+        else:
+            self.register_buffer("alpha", alpha, persistent=False)
+        self.gate: Tensor | float = 0.0
+        if self.takes_link:
+            self.gate = nn.Parameter(torch.zeros(())) if settings.residual == "learned" else float(settings.residual)
+        if settings.fusion == "conv":
+            self.scores = nn.Parameter(identity_kernel(n_heads, size))
+            self.maps = nn.Parameter(torch.zeros(n_heads, n_sources, size, size))
+            # a softmax does not see a constant: without a layer above that takes the link, a bias could not learn
+            self.bias = nn.Parameter(torch.zeros(n_heads)) if self.gives_link else None
+            if settings.start == "random":
+                self.start_at_random()
+
+    def start_at_random(self) -> None:
+        """Start as the paper does, like any convolution."""
+        n_heads, n_sources, size = self.shape
+        conv = nn.Conv2d(n_heads + n_sources, n_heads, size)
+        with torch.no_grad():
+            self.scores.copy_(conv.weight[:, :n_heads])
+            self.maps.copy_(conv.weight[:, n_heads:] / self.map_step)
+
+    def add_terms(self, bias: float) -> None:
+        """Make room for auxiliary terms: one logit bias per head, starting low."""
+        self.terms = nn.Parameter(torch.full((self.shape[0],), bias))
+
+    def folded(self) -> tuple[Tensor, Tensor | None]:
+        """Return one kernel (heads, heads + sources, size, size) and bias: alpha and the identity folded in."""
+        n_heads, n_sources, size = self.shape
+        plain = identity_kernel(n_heads, size, like=self.alpha)
+        if self.fusion == "mean":
+            parts = [plain, plain.new_ones(n_heads, n_sources, 1, 1)]
+            return (torch.cat(parts, dim=1) * (self.alpha / (1 + n_sources))) + nn.functional.pad(
+                plain * (1 - self.alpha), (0, 0, 0, 0, 0, n_sources)
+            ), None
+        scores = self.alpha * self.scores + (1 - self.alpha) * plain
+        bias = None if self.bias is None else self.alpha * self.bias
+        return torch.cat([scores, (self.alpha * self.map_step) * self.maps], dim=1), bias
+
+    def forward(
+        self,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Tensor | None,
+        knowledge: Knowledge,
+        *,
+        scaling: float,
+        dropout: float,
+        want_weights: bool,
+    ) -> tuple[Tensor, Tensor | None]:
+        """Attend to (batch, heads, seq, head size); return (batch, seq, heads, head size) and attention if wanted."""
+        n_tokens = key.shape[2]
+        kernel, bias = self.folded()
+        column_bias = None
+        if knowledge.terms:
+            term_keys, term_values = knowledge.terms[self.layer]
+            key = torch.cat([key, term_keys.to(key.dtype)], dim=2)
+            value = torch.cat([value, term_values.to(value.dtype)], dim=2)
+            mask = _mask_terms(mask, knowledge, n_tokens)
+            column_bias = torch.cat(  # (heads, columns)
+                [self.terms.new_zeros(len(self.terms), n_tokens), self.terms[:, None].expand(-1, term_keys.shape[2])],
+                dim=1,
+            )
+        below = knowledge.fused.get(-1 if self.shared else self.layer - 1) if self.takes_link else None
+        out, fused, weights = attend(
+            query * scaling,
+            key,
+            value,
+            mask,
+            knowledge,
+            kernel=kernel,
+            bias=bias,
+            below=below,
+            gate=self.gate,
+            column_bias=column_bias,
+            dropout=dropout if self.training else 0.0,
+            want_fused=self.gives_link,
+            want_weights=want_weights,
+        )
+        if fused is not None:
+            if not torch.is_grad_enabled():
+                knowledge.fused.clear()  # nobody will ask for the layers below again
+            knowledge.fused[-1 if self.shared else self.layer] = fused
+        return out, None if weights is None else weights[..., :n_tokens]
+
+
+def identity_kernel(n_heads: int, size: int, *, like: Tensor | None = None) -> Tensor:
+    """Return the kernel (heads, heads, size, size) that leaves every score as it is."""
+    kernel = torch.zeros(n_heads, n_heads, size, size) if like is None else like.new_zeros(n_heads, n_heads, size, size)
+    kernel[:, :, size // 2, size // 2] = torch.eye(n_heads, dtype=kernel.dtype, device=kernel.device)
+    return kernel
+
+
+def _mask_terms(mask: Tensor | None, knowledge: Knowledge, n_tokens: int) -> Tensor:
+    """Return the attention mask with columns for the terms; every token may attend to every term of its text."""
+    extra = knowledge.columns[:, None, None, n_tokens:].expand(-1, 1, n_tokens, -1)
+    if mask is None:
+        mask = knowledge.columns[:, None, None, :n_tokens]
+    return torch.cat([mask.expand(len(extra), 1, n_tokens, n_tokens), extra], dim=-1)
+
+
+@dataclass(frozen=True, slots=True)
+class KnowledgeReader:
+    """Stands before the encoder: takes the knowledge_* tensors of the batch and draws the maps, once for all layers."""
+
+    n_sources: int
+    cls_row: bool
+    bypass_empty: bool
+    gap: int
+    with_terms: bool
+
+    def __call__(
+        self, base: PreTrainedModel, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Replace the compact tensors by one `knowledge` keyword, which the host passes down to its attention."""
+        boxes, weights, terms = (kwargs.pop(f"knowledge_{name}", None) for name in ("maps", "weights", "terms"))
+        if boxes is None:
+            return args, kwargs
+        if boxes.dim() == 4:  # multiple choice: the head flattens (batch, choices) for its own tensors only
+            boxes, weights = boxes.flatten(0, 1), weights.flatten(0, 1)
+            terms = None if terms is None else terms.flatten(0, 1)
+        given = dict(zip(("input_ids", "attention_mask"), args, strict=False)) | kwargs
+        tokens = given.get("input_ids")
+        tokens = given["inputs_embeds"] if tokens is None else tokens
+        mask = given.get("attention_mask")
+        if mask is not None and mask.dim() != 2:
+            raise InputError(
+                f"Knowledge needs an attention_mask of shape (batch, seq) to tell words from padding, got "
+                f"{tuple(mask.shape)}. Pass the tokenizer's own mask."
+            )
+        rows = torch.ones(tokens.shape[:2], dtype=torch.bool, device=tokens.device) if mask is None else mask.bool()
+        kwargs["knowledge"] = self.read(base, boxes, weights.to(base.dtype), terms, rows)
+        return args, kwargs
+
+    def read(
+        self, base: PreTrainedModel, boxes: Tensor, weights: Tensor, terms: Tensor | None, rows: Tensor
+    ) -> Knowledge:
+        """Draw the maps and prepare the auxiliary terms of one batch."""
+        n_tokens = rows.shape[1]
+        n_terms = 0 if terms is None else terms.shape[1]
+        maps = draw_maps(
+            boxes,
+            weights,
+            n_channels=self.n_sources,
+            n_tokens=n_tokens,
+            n_terms=n_terms,
+            valid=rows,
+            first=rows.long().argmax(dim=1) if self.cls_row else None,
+        )
+        bypass = ~(weights > 0).any(dim=1) if self.bypass_empty else None
+        if terms is None:
+            return Knowledge(maps, rows, rows, bypass)
+        if not self.with_terms:
+            raise InputError(
+                "The batch carries auxiliary terms, but this model was infused without room for them. Infuse it with "
+                "a source whose n_terms is above 0."
+            )
+        pad = nn.functional.pad
+        maps = torch.cat([pad(maps[..., :n_tokens], (0, self.gap)), maps[..., n_tokens:]], dim=-1)
+        columns = torch.cat([pad(rows, (0, self.gap)), terms >= 0], dim=1)
+        ids = terms.masked_fill(terms < 0, base.config.pad_token_id or 0)
+        beside = [
+            (pad(keys, (0, 0, self.gap, 0)), pad(values, (0, 0, self.gap, 0)))
+            for keys, values in terms_for_layers(base, ids)
+        ]
+        return Knowledge(maps, rows, columns, bypass, beside)
+
+
+@METHODS.register("kam")
+@dataclass(frozen=True, slots=True)
+class Kam:
+    """Settings of the method; every field has a default that works."""
+
+    alpha: float = 0.2
+    """Share of the convolved scores in the fused ones; 0 is the plain encoder."""
+    learn_alpha: bool = False
+    """Whether alpha is learned, one per layer."""
+    fusion: Literal["conv", "mean"] = "conv"
+    """Mix by convolution, or by the plain average of scores and maps (the paper's "without conv" ablation)."""
+    kernel_size: Literal[1, 3, 5] = 3
+    """Side of the convolution kernel."""
+    start: Literal["identity", "random"] = "identity"
+    """Start where nothing changes, or at random as the paper does."""
+    first_layer: int = 0
+    """Blocks below this one stay as they are."""
+    residual: Literal["learned", "off"] | float = "learned"
+    """Weight of the link from the layer below: one learned gate per layer starting at 0, a fixed weight, or off."""
+    cls_row: bool = True
+    """Give [CLS] a row and a column that mark every token covered by a map; else a [CLS] head hardly sees the last
+    layer's maps."""
+    bypass_empty: bool = False
+    """Texts in which nothing was found skip the method and are read exactly as before."""
+    map_step: float = 100.0
+    """Map weights are held divided by this, so that an optimiser step of the host's size moves them this much
+    further: maps want large steps, the kernel over pretrained scores wants small ones."""
+    term_bias: float = -8.0
+    """Where the logit bias of auxiliary terms starts; low, so that the start is gentle."""
+
+    def __post_init__(self) -> None:
+        if self.fusion not in ("conv", "mean") or self.start not in ("identity", "random"):
+            raise InputError(
+                f"Kam(fusion={self.fusion!r}, start={self.start!r}): fusion is 'conv' or 'mean', start is 'identity' "
+                "or 'random'."
+            )
+        if self.kernel_size not in (1, 3, 5):
+            raise InputError(f"Kam(kernel_size={self.kernel_size!r}) must be 1, 3 or 5.")
+        if not 0 <= self.alpha <= 1:
+            raise InputError(f"Kam(alpha={self.alpha!r}) must lie between 0 and 1; the paper's best is 0.2.")
+        if not (self.residual in ("learned", "off") or isinstance(self.residual, int | float)):
+            raise InputError(f"Kam(residual={self.residual!r}) must be 'learned', 'off' or a number.")
+
+    def attach(self, host: PreTrainedModel, *, n_sources: int, with_terms: bool = False) -> None:
+        """Put new weights into the host's attention modules and a reader of knowledge before its encoder."""
+        anatomy, modules = anatomy_of(host), attentions(host)
+        if not 0 <= self.first_layer < len(modules):
+            raise InputError(f"Kam(first_layer={self.first_layer}) leaves no layer: this host has {len(modules)}.")
+        for layer, module in enumerate(modules[self.first_layer :], start=self.first_layer):
+            mixer = MapMixer(
+                host.config.num_attention_heads,
+                n_sources,
+                layer=layer,
+                settings=self,
+                shared=anatomy.shared,
+                last=layer == len(modules) - 1,
+            )
+            if with_terms:
+                mixer.add_terms(self.term_bias)
+            module.knowledge = mixer.to(host.device, host.dtype)
+        reader = KnowledgeReader(
+            n_sources,
+            cls_row=self.cls_row,
+            bypass_empty=self.bypass_empty,
+            gap=self.kernel_size // 2,
+            with_terms=with_terms,
+        )
+        host.base_model.register_forward_pre_hook(reader, with_kwargs=True)
+        plug_in(host)
+
+    def detach(self, host: PreTrainedModel) -> None:
+        """Take everything out again that `attach` put in."""
+        unplug(host)
+        hooks = host.base_model._forward_pre_hooks
+        for key in [key for key, hook in hooks.items() if isinstance(hook, KnowledgeReader)]:
+            hooks.pop(key)
+            host.base_model._forward_pre_hooks_with_kwargs.pop(key, None)
+        for module in attentions(host):
+            if hasattr(module, "knowledge"):
+                del module.knowledge

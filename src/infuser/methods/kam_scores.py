@@ -1,0 +1,147 @@
+"""KAM's arithmetic: fused scores and attention, whole or in tiles.
+
+The convolution is linear, so alpha, the identity and the bias arrive folded into one kernel. What remains costs
+memory traffic, not arithmetic: on a CPU without gradients the scores are made, mixed, normalised and used tile by
+tile (all heads, some query rows and a halo), so that they stay in cache and the whole map is never held.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import torch
+from torch import Tensor
+from torch.nn.functional import conv2d, pad
+from torch.nn.functional import dropout as drop
+
+_TILE_BYTES = 2**21
+"""Size of one tile of score and map channels; about twice a core's second-level cache was fastest."""
+_LANES = 8
+"""The convolution is fastest with channels in multiples of this, so tiles carry zero channels up to it."""
+_WHOLE = 64
+"""Sequences up to this long are done whole: a tile would hold all of it anyway."""
+
+
+class _Drawn(Protocol):
+    """What this file needs of `infuser.methods.kam.Knowledge`."""
+
+    maps: Tensor
+    rows: Tensor
+    columns: Tensor
+    bypass: Tensor | None
+
+
+def attend(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    knowledge: _Drawn,
+    *,
+    kernel: Tensor,
+    bias: Tensor | None,
+    below: Tensor | None,
+    gate: Tensor | float,
+    column_bias: Tensor | None,
+    dropout: float,
+    want_fused: bool,
+    want_weights: bool,
+) -> tuple[Tensor, Tensor | None, Tensor | None]:
+    """Return output (batch, seq, heads, head size), fused scores if wanted and attention weights if wanted.
+
+    `query` is scaled already. `mask` is True where attention is allowed, (batch, 1, seq, columns) or None.
+    """
+    # zero queries and keys of padding make zero rows and columns of scores, before the kernel can reach them
+    query = query * knowledge.rows[:, None, :, None]
+    key = key * knowledge.columns[:, None, :, None]
+    kernel = kernel.to(query.dtype)
+    bias = None if bias is None else bias.to(query.dtype)
+    in_tiles = (
+        not torch.is_grad_enabled()
+        and not want_weights
+        and not torch.compiler.is_compiling()
+        and query.device.type == "cpu"
+        and query.shape[2] > _WHOLE
+    )
+    if in_tiles:
+        out, fused = _attend_in_tiles(
+            query, key, value, mask, knowledge, kernel, bias, below, gate, column_bias, want_fused
+        )
+        return out, fused, None
+
+    plain = query @ key.transpose(2, 3)
+    scores = plain if below is None else plain + gate * below
+    stack = torch.cat([scores, knowledge.maps.to(scores.dtype)], dim=1)
+    fused = conv2d(stack, kernel, bias, padding=kernel.shape[-1] // 2)
+    if knowledge.bypass is not None:
+        fused = torch.where(knowledge.bypass[:, None, None, None], plain, fused)
+    logits = fused if column_bias is None else fused + column_bias[:, None]
+    if mask is not None:
+        logits = logits.masked_fill(~mask, torch.finfo(logits.dtype).min)
+    weights = drop(torch.softmax(logits, dim=-1), dropout)
+    out = (weights.to(value.dtype) @ value).transpose(1, 2)
+    if want_fused:
+        fused = fused * (knowledge.rows[:, None, :, None] & knowledge.columns[:, None, None, :])
+    return out.contiguous(), fused if want_fused else None, weights if want_weights else None
+
+
+def _attend_in_tiles(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    knowledge: _Drawn,
+    kernel: Tensor,
+    bias: Tensor | None,
+    below: Tensor | None,
+    gate: Tensor | float,
+    column_bias: Tensor | None,
+    want_fused: bool,
+) -> tuple[Tensor, Tensor | None]:
+    """Do the same without gradients, one tile of query rows of one text at a time."""
+    n_texts, n_heads, n_rows, head_size = query.shape
+    n_columns, reach = key.shape[2], kernel.shape[-1] // 2
+    n_channels, n_padded = kernel.shape[1], _round_up(kernel.shape[1])
+    kernel = pad(kernel, (0, 0, 0, 0, 0, n_padded - n_channels, 0, _round_up(n_heads) - n_heads))
+    bias = None if bias is None else pad(bias, (0, _round_up(n_heads) - n_heads))
+    height = max(8, min(n_rows, _TILE_BYTES // (query.element_size() * n_padded * n_columns) - 2 * reach))
+
+    query = pad(query, (0, 0, reach, reach))  # the halo of the first and the last tile is zero
+    maps = pad(knowledge.maps.to(query.dtype), (0, 0, reach, reach))
+    keys = key.transpose(2, 3)
+    blocked = None if mask is None else ~mask
+    real = knowledge.rows[:, :, None] & knowledge.columns[:, None, :] if want_fused else None
+    skipped = [False] * n_texts if knowledge.bypass is None else knowledge.bypass.tolist()
+    out = value.new_empty(n_texts, n_rows, n_heads, head_size)
+    fused = query.new_empty(n_texts, n_heads, n_rows, n_columns) if want_fused else None
+    space = query.new_zeros(n_padded * (height + 2 * reach) * n_columns)
+
+    for text in range(n_texts):
+        for top in range(0, n_rows, height):
+            bottom = min(top + height, n_rows)
+            n_tile = bottom - top + 2 * reach
+            stack = space[: n_padded * n_tile * n_columns].view(1, n_padded, n_tile, n_columns)
+            scores = stack[0, :n_heads]
+            torch.bmm(query[text, :, top : top + n_tile], keys[text], out=scores)
+            if skipped[text]:
+                mixed = scores[:, reach : n_tile - reach]
+            else:
+                stack[0, n_heads:n_channels] = maps[text, :, top : top + n_tile]
+                if below is not None:
+                    first, end = max(top - reach, 0), min(bottom + reach, n_rows)
+                    inner = scores[:, first - top + reach : end - top + reach]
+                    inner.addcmul_(below[text, :, first:end], torch.as_tensor(gate, dtype=inner.dtype))
+                mixed = conv2d(stack, kernel, bias, padding=(0, reach))[0, :n_heads]
+            if fused is not None and real is not None:
+                torch.mul(mixed, real[text, top:bottom], out=fused[text, :, top:bottom])
+            if column_bias is not None:
+                mixed = mixed + column_bias[:, None].to(mixed.dtype)
+            if blocked is not None:
+                rows = slice(None) if blocked.shape[2] == 1 else slice(top, bottom)
+                mixed = mixed.masked_fill(blocked[min(text, len(blocked) - 1), :, rows], torch.finfo(mixed.dtype).min)
+            out[text, top:bottom] = torch.bmm(torch.softmax(mixed, dim=-1), value[text]).transpose(0, 1)
+    return out, fused
+
+
+def _round_up(n: int) -> int:
+    return -(-n // _LANES) * _LANES

@@ -1,0 +1,188 @@
+"""Save and load an infused model: safetensors and JSON, whole or only what is new.
+
+    out/infuser.json            method, settings, sources, head, base checkpoint
+    out/knowledge.safetensors   the new weights
+    out/config.json, model.safetensors, tokenizer...   the host, as transformers writes it (whole form only)
+    out/sources/                what sources store of their own
+
+The whole form is a plain checkpoint too: transformers loads it without us, and without knowledge.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import hashlib
+import json
+import shutil
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+import transformers
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from infuser import __version__
+from infuser.errors import CheckpointError
+from infuser.hosts import is_new_weight, plain_state
+from infuser.infused import Infused, load_tokenizer, with_terms
+from infuser.registry import METHODS
+from infuser.sources.storage import load_source, save_source
+from infuser.types import Source
+
+_CARD = "infuser.json"
+_NEW = "knowledge.safetensors"
+
+
+def save(infused: Infused, directory: Path, *, only_new: bool) -> None:
+    """Write into a temporary directory beside the target, then put it in place in one step."""
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    if directory.exists() and not (directory / _CARD).exists() and any(directory.iterdir()):
+        raise CheckpointError(f"{directory} holds other files; save into a new or empty directory.")
+    draft = Path(tempfile.mkdtemp(prefix=f".{directory.name}-", dir=directory.parent))
+    try:
+        _write(infused, draft, only_new=only_new)
+        draft.chmod(0o755)
+        if directory.exists():
+            old = Path(tempfile.mkdtemp(prefix=f".{directory.name}-old-", dir=directory.parent))
+            directory.rename(old / "old")
+            draft.rename(directory)
+            shutil.rmtree(old)
+        else:
+            draft.rename(directory)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+def _write(infused: Infused, draft: Path, *, only_new: bool) -> None:
+    model = infused.model
+    state = model.state_dict()
+    new = {name for name in state if is_new_weight(name)}
+    card: dict[str, Any] = {
+        "infuser": __version__,
+        "form": "only-new" if only_new else "whole",
+        "method": {"name": METHODS.name_of(infused.method), "settings": dataclasses.asdict(infused.method)},  # type: ignore[call-overload]
+        "with_terms": with_terms(infused.sources),
+        "model": type(model).__name__,
+        "sources": [save_source(source, draft / "sources" / str(i)) for i, source in enumerate(infused.sources)],
+    }
+    if only_new:
+        base = _base_state(model, infused.base)
+        new |= {name for name in state if name not in base}
+        changed = [name for name, tensor in base.items() if not _same(tensor, state[name])]
+        if changed:
+            raise CheckpointError(
+                f"The host's own weights differ from {infused.base!r} ({len(changed)} tensors, e.g. {changed[0]!r}), so "
+                "the new weights alone would not restore it. Save the whole form, or freeze the host while training."
+            )
+        card["base"] = {"id": infused.base, "sha256": digest(base)}
+        model.config.save_pretrained(draft)
+    else:
+        card["base"] = {"id": infused.base}
+        model.save_pretrained(draft, state_dict=plain_state(model))
+    infused.tokenizer.save_pretrained(draft)
+    save_file({name: state[name].detach().cpu().contiguous().clone() for name in sorted(new)}, draft / _NEW)
+    (draft / _CARD).write_text(json.dumps(card, indent=2, ensure_ascii=False), encoding="utf-8")
+
+
+def load(directory: Path, *, sources: Sequence[Source] | None, base: str | None) -> Infused:
+    """Read a saved directory in a new process, or say which part of it is broken."""
+    card = _read_card(directory)
+    new = _read_new(directory / _NEW)
+    if card["form"] == "whole":
+        model = _read_model(card["model"], str(directory))
+        origin = card["base"]["id"]
+    else:
+        origin = base or card["base"]["id"]
+        config = transformers.AutoConfig.from_pretrained(directory)
+        model = _read_model(card["model"], origin, config=config)
+        found = digest({name: t for name, t in model.state_dict().items() if name not in new})
+        if found != card["base"]["sha256"]:
+            raise CheckpointError(
+                f"{directory} holds new weights for the base checkpoint {card['base']['id']!r} (sha256 "
+                f"{card['base']['sha256'][:12]}...), but {origin!r} has other weights ({found[:12]}...). Pass the "
+                "right one as infuser.load(..., base=...)."
+            )
+    if sources is None:
+        sources = [load_source(record, directory / "sources" / str(i)) for i, record in enumerate(card["sources"])]
+    if len(sources) != len(card["sources"]):
+        raise CheckpointError(
+            f"{directory} was saved with {len(card['sources'])} sources, but {len(sources)} were given to load()."
+        )
+    method = METHODS[card["method"]["name"]](**card["method"]["settings"])
+    method.attach(model, n_sources=len(sources), with_terms=card["with_terms"])
+    _fill(model, new, directory)
+    return Infused(model.eval(), method, load_tokenizer(str(directory)), tuple(sources), origin)
+
+
+def digest(state: Mapping[str, Tensor]) -> str:
+    """Return the sha256 of tensors with their names, types and shapes."""
+    total = hashlib.sha256()
+    for name in sorted(state):
+        tensor = state[name].detach().cpu().contiguous()
+        total.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
+        total.update(tensor.reshape(-1).view(torch.uint8).numpy().data)
+    return total.hexdigest()
+
+
+def _read_card(directory: Path) -> dict[str, Any]:
+    path = directory / _CARD
+    if not path.is_file():
+        raise CheckpointError(f"{directory} is not a saved infused model: it has no {_CARD}.")
+    try:
+        card: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        missing = {"form", "method", "with_terms", "model", "sources", "base"} - card.keys()
+    except (ValueError, AttributeError) as error:
+        raise CheckpointError(f"{path} is damaged ({error}); save the model again.") from error
+    if missing:
+        raise CheckpointError(f"{path} is damaged: it lacks {', '.join(sorted(missing))}. Save the model again.")
+    return card
+
+
+def _read_new(path: Path) -> dict[str, Tensor]:
+    try:
+        return load_file(path)
+    except (OSError, SafetensorError) as error:
+        raise CheckpointError(f"{path} is missing or damaged ({error}); save the model again.") from error
+
+
+def _read_model(kind: str, checkpoint: str, **options: Any) -> PreTrainedModel:
+    if not hasattr(transformers, kind):
+        raise CheckpointError(f"This transformers ({transformers.__version__}) has no class {kind!r}.")
+    try:
+        model: PreTrainedModel = getattr(transformers, kind).from_pretrained(checkpoint, **options)
+    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
+        raise CheckpointError(f"Cannot load the host from {checkpoint!r}: it is missing or damaged. ({error})") from error
+    return model
+
+
+def _fill(model: PreTrainedModel, new: Mapping[str, Tensor], directory: Path) -> None:
+    wanted = {name for name in model.state_dict() if is_new_weight(name)}
+    lacking: Iterable[str] = sorted(wanted - new.keys())
+    _, surplus = model.load_state_dict(dict(new), strict=False)
+    if lacking or surplus:
+        raise CheckpointError(
+            f"{directory / _NEW} does not fit its {_CARD}: missing {list(lacking)[:3]}, unexpected {surplus[:3]}."
+        )
+
+
+def _base_state(model: PreTrainedModel, base: str | None) -> dict[str, Tensor]:
+    """Return the tensors that the base checkpoint itself holds; a fresh head is not among them."""
+    if base is None:
+        raise CheckpointError("Saving only new weights needs a base checkpoint: give infuse() a hub id or a directory.")
+    try:
+        config = copy.deepcopy(model.config)  # loading writes into it
+        fresh, info = type(model).from_pretrained(base, config=config, output_loading_info=True)
+    except OSError as error:
+        raise CheckpointError(f"The base checkpoint {base!r} cannot be loaded again: {error}") from error
+    missing = set(info["missing_keys"])
+    return {name: tensor for name, tensor in plain_state(fresh).items() if name not in missing}
+
+
+def _same(first: Tensor, second: Tensor) -> bool:
+    return first.shape == second.shape and torch.equal(first, second.to(first.dtype).cpu())
