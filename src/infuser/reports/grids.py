@@ -1,0 +1,144 @@
+"""A heat map for a web page: one picture of a pixel per cell, words as text, values read out under the pointer."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import struct
+import unicodedata
+import zlib
+from collections.abc import Sequence
+from html import escape
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from infuser.reports.explanation import Matrix, shown
+
+Hue = tuple[int, int, int]
+# Middling colours whose opacity is the value: the page shines through, so they work on light and dark alike.
+BLUE: Hue = (38, 110, 190)
+ORANGE: Hue = (217, 98, 14)
+PURPLE: Hue = (110, 80, 180)
+
+_LABEL_WIDTH = 14
+_DIGITS = 10_000
+"""Values travel as whole numbers of 1/10,000."""
+
+SCRIPT = """
+document.querySelectorAll('svg[data-values]').forEach(function (grid) {
+  var rows = JSON.parse(grid.dataset.rows), columns = JSON.parse(grid.dataset.columns);
+  var values = grid.dataset.values.split(','), picture = grid.querySelector('image'), box = grid.querySelector('.box');
+  var tip = document.getElementById('tip');
+  function hide() { tip.hidden = true; box.setAttribute('visibility', 'hidden'); }
+  function show(event) {
+    var at = picture.getBoundingClientRect(), n = columns.length;
+    var x = Math.floor((event.clientX - at.left) / at.width * n);
+    var y = Math.floor((event.clientY - at.top) / at.height * rows.length);
+    if (x < 0 || y < 0 || x >= n || y >= rows.length) { return hide(); }
+    var value = Number(values[y * n + x] || 0) / 10000;
+    var sign = grid.dataset.signed && value > 0 ? '+' : '';
+    tip.textContent = rows[y] + ' \\u2192 ' + columns[x] + ': ' + sign + value.toFixed(3);
+    tip.hidden = false;
+    tip.style.left = Math.max(4, Math.min(event.clientX + 14, innerWidth - tip.offsetWidth - 8)) + 'px';
+    tip.style.top = (event.clientY > 60 ? event.clientY - 40 : event.clientY + 22) + 'px';
+    var cell = Number(grid.dataset.cell);
+    box.setAttribute('x', Number(picture.getAttribute('x')) + x * cell);
+    box.setAttribute('y', Number(picture.getAttribute('y')) + y * cell);
+    box.setAttribute('visibility', 'visible');
+  }
+  grid.addEventListener('pointermove', show);
+  grid.addEventListener('pointerdown', show);
+  grid.addEventListener('pointerleave', hide);
+});
+"""
+
+
+def heat_map(
+    values: Matrix,
+    rows: Sequence[str],
+    columns: Sequence[str],
+    *,
+    title: str,
+    top: float,
+    scale: Literal["straight", "root"] = "straight",
+    signed: bool = False,
+) -> str:
+    """Return a figure for a page: `values` (rows, columns) coloured up to `top`; columns beyond the rows are terms."""
+    n_rows, n_columns = values.shape
+    cell = next(size for size, most in ((26, 12), (19, 24), (14, 60), (11, 120), (5, math.inf)) if n_rows <= most)
+    font = min(12, cell - 1) if cell >= 11 else 9
+    step = math.ceil((font + 1) / cell)
+    row_labels, column_labels = ([shown(word, _LABEL_WIDTH) for word in words] for words in (rows, columns))
+    left = 8 + math.ceil(0.6 * font * max(map(_columns_taken, row_labels)))
+    above = 8 + math.ceil(0.6 * font * max(map(_columns_taken, column_labels)))
+    width, height = left + cell * n_columns + 2, above + cell * n_rows + 2
+
+    labels = [
+        f'<text class="r" x="{left - 4}" y="{above + cell * at + cell / 2:g}">{escape(row_labels[at])}</text>'
+        for at in range(0, n_rows, step)
+    ]
+    for at in [*range(0, min(n_rows, n_columns), step), *range(n_rows, n_columns, step)]:
+        x, y = f"{left + cell * at + cell / 2:g}", above - 4
+        style = ' class="term"' if at >= n_rows else ""
+        labels.append(f'<text{style} transform="translate({x} {y}) rotate(-90)">{escape(column_labels[at])}</text>')
+    if n_columns > n_rows:
+        x = left + cell * n_rows
+        labels.append(f'<path class="line" d="M{x} {above}V{height - 2}"/>')
+
+    whole = ",".join(str(number) if number else "" for number in np.rint(values * _DIGITS).astype(int).ravel())
+    limit = f"-{top:.2g} to +{top:.2g}" if signed else f"0 to {top:.2g}"
+    return (
+        f'<figure><figcaption>{escape(title)} <small>{limit}</small></figcaption><div class="wide">'
+        f'<svg role="img" aria-label="{escape(title)}" width="{width}" height="{height}" '
+        f'viewBox="0 0 {width} {height}" font-size="{font}" data-cell="{cell}" data-signed="{"1" if signed else ""}" '
+        f'data-rows="{_as_attribute(rows)}" data-columns="{_as_attribute(columns)}" data-values="{whole}">'
+        f'<rect class="frame" x="{left}" y="{above}" width="{cell * n_columns}" height="{cell * n_rows}"/>'
+        f'<image x="{left}" y="{above}" width="{cell * n_columns}" height="{cell * n_rows}" '
+        f'preserveAspectRatio="none" href="{_picture(values, top, scale, signed)}"/>{"".join(labels)}'
+        f'<rect class="box" width="{cell}" height="{cell}" visibility="hidden"/></svg></div></figure>'
+    )
+
+
+def opacity(values: Matrix, top: float, scale: Literal["straight", "root"]) -> Matrix:
+    """Return how strongly each value is coloured, 0 to 1."""
+    share = np.clip(np.abs(values) / top, 0.0, 1.0)
+    return np.sqrt(share) if scale == "root" else share
+
+
+def _picture(values: Matrix, top: float, scale: Literal["straight", "root"], signed: bool) -> str:
+    """Return the cells as a data address of a PNG, one pixel each."""
+    pixels = np.empty((*values.shape, 4), np.uint8)
+    pixels[..., :3] = BLUE
+    if signed:
+        pixels[values > 0, :3] = ORANGE
+        pixels[values < 0, :3] = PURPLE
+    pixels[..., 3] = np.rint(255 * opacity(values, top, scale))
+    return "data:image/png;base64," + base64.b64encode(png(pixels)).decode("ascii")
+
+
+def png(pixels: NDArray[np.uint8]) -> bytes:
+    """Return a PNG file of (height, width, 4) red, green, blue, opacity."""
+    height, width, _ = pixels.shape
+    lines = np.zeros((height, 1 + 4 * width), np.uint8)  # every line starts with its filter: 0, none
+    lines[:, 1:] = pixels.reshape(height, 4 * width)
+    parts = (
+        (b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 6, 0, 0, 0)),
+        (b"IDAT", zlib.compress(lines.tobytes(), 9)),
+        (b"IEND", b""),
+    )
+    chunks = (
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data)) for kind, data in parts
+    )
+    return b"\x89PNG\r\n\x1a\n" + b"".join(chunks)
+
+
+def _columns_taken(label: str) -> int:
+    """Return the width of a label in letters; Chinese signs and emoji take two."""
+    return sum(2 if unicodedata.east_asian_width(sign) in "WF" else 1 for sign in label)
+
+
+def _as_attribute(words: Sequence[str]) -> str:
+    return escape(json.dumps([shown(word) for word in words], ensure_ascii=False))

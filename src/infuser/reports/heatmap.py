@@ -1,0 +1,198 @@
+"""An explanation as one picture: the knowledge maps, then attention without, with, and the difference."""
+
+from __future__ import annotations
+
+import io
+import math
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from infuser.errors import MissingExtraError
+from infuser.reports.explanation import Explanation, Matrix, caption_lines, shown
+from infuser.reports.files import write_whole
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+MOST_LABELS = 60
+"""With more tokens than this, only every second, third ... one gets its label."""
+LABEL_WIDTH = 16
+"""Longer words are cut on the axes."""
+
+_COLUMNS = 3
+_DPI = 120
+# both are safe for colour-blind readers; orange is more, purple is less
+_AMOUNT, _CHANGE = "Blues", "PuOr_r"
+# drawn after DejaVu Sans for signs that it lacks, when installed
+_MORE_FONTS = ("Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans Devanagari", "Noto Emoji", "Arial Unicode MS")
+
+
+def draw_explanation(explanation: Explanation) -> Figure:
+    """Return a figure with one panel per knowledge map and three of attention: without, with, difference."""
+    try:
+        from matplotlib.backends.backend_agg import FigureCanvasAgg
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise MissingExtraError("Pictures need matplotlib, which is not installed: pip install matplotlib.") from error
+
+    room = _Room.for_words(explanation)
+    heading = _heading(explanation, max(44, int(room.width * 11)))
+    above = 0.35 + 0.2 * len(heading)
+    figure = Figure(figsize=(room.width, room.height + above), dpi=_DPI)
+    FigureCanvasAgg(figure)
+    fonts = _fonts()
+    for at, line in enumerate(heading):
+        style: dict[str, Any] = {"fontsize": 12, "weight": "bold"} if at == 0 else {"fontsize": 9.5, "color": "0.25"}
+        y = 1 - (0.26 + 0.2 * at) / (room.height + above)
+        figure.text(0.12 / room.width, y, line, parse_math=False, fontfamily=fonts, **style)
+    for (row, column), (title, values, norm, colours) in _panels(explanation):
+        axes, bar = room.axes(figure, row, column, values.shape[1])
+        image = axes.imshow(values, cmap=colours, norm=norm, interpolation="nearest", aspect="auto")
+        axes.set_title(shown(title, 34), fontsize=10, loc="left", parse_math=False, fontfamily=fonts)
+        _label(axes, explanation, values.shape[1], room.font_size, fonts)
+        scale = figure.colorbar(image, cax=bar, ticks=_ticks(norm), format="%.2g")
+        scale.ax.tick_params(labelsize=7, length=2)
+        scale.outline.set_visible(False)
+    return figure
+
+
+@dataclass(frozen=True)
+class _Room:
+    """Where the panels stand, in inches: fixed, so that cells are equal everywhere and nothing is measured twice."""
+
+    cell: float
+    font_size: float
+    gutter: float
+    """For the words beside and below a panel."""
+    panel_width: float
+    """Of the widest panel."""
+    panel_height: float
+    n_rows: int
+
+    @classmethod
+    def for_words(cls, explanation: Explanation) -> _Room:
+        n_words, n_columns = len(explanation.words), len(explanation.words) + len(explanation.terms)
+        cell = max(0.13, min(0.3, 4.0 / n_words)) if n_words <= MOST_LABELS else 0.13 * MOST_LABELS / n_words
+        cell = max(cell, 1.0 / n_words)
+        font_size = min(9.0, cell * 72 * 0.75) if n_words <= MOST_LABELS else 7.0
+        longest = max(len(shown(word, LABEL_WIDTH)) for word in [*explanation.words, *explanation.terms])
+        return cls(
+            cell=cell,
+            font_size=font_size,
+            gutter=0.15 + longest * 0.62 * font_size / 72,
+            panel_width=cell * n_columns,
+            panel_height=cell * n_words,
+            n_rows=math.ceil(len(explanation.maps) / _COLUMNS) + 1,
+        )
+
+    @property
+    def slot(self) -> tuple[float, float]:
+        """Width and height of a panel with its title, words and colour scale."""
+        return max(self.gutter + self.panel_width + 0.75, self.gutter + 2.3), self.panel_height + self.gutter + 0.5
+
+    @property
+    def width(self) -> float:
+        return _COLUMNS * self.slot[0]
+
+    @property
+    def height(self) -> float:
+        return self.n_rows * self.slot[1]
+
+    def axes(self, figure: Figure, row: int, column: int, n_columns: int) -> tuple[Axes, Axes]:
+        """Return the axes of one panel and of its colour scale."""
+        width, height = figure.get_size_inches()
+        left = column * self.slot[0] + self.gutter
+        bottom = self.height - (row + 1) * self.slot[1] + self.gutter
+        panel_width = self.cell * n_columns
+        panel = (left / width, bottom / height, panel_width / width, self.panel_height / height)
+        bar_height = min(self.panel_height, 3.0)
+        bar_bottom = bottom + self.panel_height - bar_height
+        bar = ((left + panel_width + 0.1) / width, bar_bottom / height, 0.1 / width, bar_height / height)
+        return figure.add_axes(panel), figure.add_axes(bar)
+
+
+def write_png(explanation: Explanation, path: str | Path) -> Path:
+    """Draw an explanation into a PNG file."""
+    figure = draw_explanation(explanation)
+    drawn = io.BytesIO()
+    with warnings.catch_warnings():
+        # an emoji that no installed font knows becomes a box; a picture needs no warning for that
+        warnings.filterwarnings("ignore", message="Glyph .* missing from")
+        figure.savefig(drawn, format="png")
+    return write_whole(path, drawn.getvalue())
+
+
+def attention_limits(explanation: Explanation) -> tuple[float, float]:
+    """Return the top of the colour scale that both attentions share, and that of their difference."""
+    top = float(max(explanation.plain.max(), explanation.infused.max()))
+    change = float(np.abs(explanation.difference).max())
+    # a difference of rounding size stays blank instead of being blown up to full colour
+    return (top if top > 0 else 1.0), (change if change > 1e-6 else 1.0)
+
+
+def _panels(explanation: Explanation) -> list[tuple[tuple[int, int], tuple[str, Matrix, Any, str]]]:
+    """Return (place in the grid, (title, values, colour scale, colours)) of every panel."""
+    from matplotlib.colors import FuncNorm, Normalize, PowerNorm
+
+    top, change = attention_limits(explanation)
+    # square roots: attention to [CLS] and [SEP] is so strong that all words would look alike on a straight scale
+    roots = (lambda x: np.sign(x) * np.sqrt(np.abs(x)), lambda x: np.sign(x) * np.square(x))
+    unchanged = bool(np.abs(explanation.difference).max() <= 1e-6)
+    panels: list[tuple[tuple[int, int], tuple[str, Matrix, Any, str]]] = []
+    for at, (name, drawn) in enumerate(explanation.maps.items()):
+        panels.append(
+            (divmod(at, _COLUMNS), (f"knowledge: {name}", drawn, Normalize(0, max(1.0, drawn.max())), _AMOUNT))
+        )
+    last = math.ceil(len(explanation.maps) / _COLUMNS)
+    difference = np.zeros_like(explanation.plain) if unchanged else explanation.difference
+    for at, (title, values, norm, colours) in enumerate(
+        [
+            ("attention without knowledge", explanation.plain, PowerNorm(0.5, 0, top), _AMOUNT),
+            ("attention with knowledge", explanation.infused, PowerNorm(0.5, 0, top), _AMOUNT),
+            ("with minus without", difference, FuncNorm(roots, -change, change), _CHANGE),
+        ]
+    ):
+        panels.append(((last, at), (title, values, norm, colours)))
+    return panels
+
+
+def _label(axes: Axes, explanation: Explanation, n_columns: int, font_size: float, fonts: list[str]) -> None:
+    """Write the words on both axes; auxiliary terms in italics behind a line."""
+    n_words = len(explanation.words)
+    step = math.ceil(n_words / MOST_LABELS)
+    style: dict[str, Any] = {"fontsize": font_size, "fontfamily": fonts, "parse_math": False}
+    rows = range(0, n_words, step)
+    words = [shown(word, LABEL_WIDTH) for word in [*explanation.words, *explanation.terms]]
+    columns = [*rows, *range(n_words, n_columns, step)]
+    axes.set_yticks(list(rows), [words[at] for at in rows], **style)
+    axes.set_xticks(columns, [words[at] for at in columns], rotation=90, **style)
+    axes.tick_params(length=0, pad=2)
+    for spine in axes.spines.values():
+        spine.set_color("0.8")
+    if n_columns > n_words:
+        axes.axvline(n_words - 0.5, color="0.3", linewidth=1.2)
+        for tick, at in zip(axes.get_xticklabels(), columns, strict=True):
+            tick.set_fontstyle("italic" if at >= n_words else "normal")
+
+
+def _heading(explanation: Explanation, width: int) -> list[str]:
+    place = f"{explanation.place}; row reads column; attention coloured on a square-root scale"
+    return [shown(explanation.title, width), *(shown(line) for line in caption_lines(explanation, width)), place]
+
+
+def _ticks(norm: Any) -> list[float]:
+    """Return the ends of a colour scale and what lies half way between them in colour."""
+    ends = [norm.vmin, 0.0, norm.vmax] if norm.vmin < 0 else [norm.vmin, norm.vmax]
+    shares = [0.25, 0.75] if norm.vmin < 0 else [0.5]
+    return sorted([*ends, *(float(norm.inverse(share)) for share in shares)])
+
+
+def _fonts() -> list[str]:
+    from matplotlib.font_manager import get_font_names
+
+    return ["DejaVu Sans", *(name for name in _MORE_FONTS if name in set(get_font_names()))]

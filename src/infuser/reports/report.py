@@ -1,0 +1,138 @@
+"""The report of a comparison: the verdict first, then the numbers, the pictures, and how it was done."""
+
+from __future__ import annotations
+
+import json
+import math
+import platform
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from html import escape
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from infuser.errors import InputError
+from infuser.reports.charts import dot_plot, line_chart
+from infuser.reports.comparison import Comparison
+from infuser.reports.explanation import Explanation
+from infuser.reports.files import write_whole
+from infuser.reports.page import document
+from infuser.reports.sections import explanation_section
+from infuser.reports.table import header, method_note, rows
+
+_PACKAGES = ("infuser", "torch", "transformers", "accelerate", "tokenizers", "numpy")
+
+Curves = Mapping[str, Sequence[tuple[float, float]]]
+"""Line name to (step, value) points."""
+
+
+def write_report(
+    path: str | Path,
+    *,
+    title: str,
+    comparison: Comparison,
+    explanations: Sequence[Explanation] = (),
+    facts: Mapping[str, str] | None = None,
+    next_steps: Sequence[str] = (),
+    curves: Curves | None = None,
+    settings: Mapping[str, object] | None = None,
+) -> Path:
+    """Write one self-contained page about a comparison, and the same as JSON beside it; return the page's path."""
+    path = Path(path)
+    if path.suffix not in {".html", ".htm"}:
+        raise InputError(f"A report is a web page, and {path.name!r} does not end in .html. Call it 'report.html'.")
+    versions, written = installed_versions(), datetime.now(UTC).isoformat(timespec="seconds")
+    folded = {"Versions": versions, "Settings": {key: str(value) for key, value in (settings or {}).items()}}
+    parts = [
+        f"<h1>{escape(title)}</h1>",
+        _verdicts(comparison),
+        f"<h2>Results</h2>{_table(comparison)}{dot_plot(comparison)}{_dot_note()}",
+        _curves(curves or {}),
+        _explanations(explanations),
+        _facts(facts or {}),
+        _next_steps(next_steps),
+        *(_folded(name, values) for name, values in folded.items() if values),
+        f'<p class="soft">Written {escape(written)}.</p>',
+    ]
+    content: dict[str, Any] = {
+        "title": title,
+        "written": written,
+        "verdicts": comparison.verdicts,
+        "comparison": json.loads(comparison.to_json()),
+        "facts": dict(facts or {}),
+        "next_steps": list(next_steps),
+        "curves": {name: [[float(x), float(y)] for x, y in points] for name, points in _finite(curves or {}).items()},
+        "settings": folded["Settings"],
+        "versions": versions,
+        "explanations": [explanation.to_dict() for explanation in explanations],
+    }
+    write_whole(path.with_suffix(".json"), json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False))
+    return write_whole(path, document(title, "\n".join(part for part in parts if part)))
+
+
+def installed_versions() -> dict[str, str]:
+    """Return the versions of Python and of the packages that decide a result, without importing them."""
+    versions = {"python": platform.python_version(), "machine": f"{platform.system()} {platform.machine()}"}
+    for package in _PACKAGES:
+        try:
+            versions[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return versions
+
+
+def _verdicts(comparison: Comparison) -> str:
+    kinds = [difference.verdict.replace(" ", "-") for difference in comparison.differences]
+    return "".join(
+        f'<p class="verdict {kind}">{escape(sentence)}</p>'
+        for kind, sentence in zip(kinds, comparison.verdicts, strict=True)
+    )
+
+
+def _table(comparison: Comparison) -> str:
+    head = "".join(f"<th>{escape(name)}</th>" for name in header(comparison))
+    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows(comparison))
+    note = escape(method_note(comparison))
+    return f'<div class="wide"><table><tr>{head}</tr>{body}</table></div><p class="soft">{note}</p>'
+
+
+def _dot_note() -> str:
+    return '<p class="soft">A ring per seed, a dot for the mean, a line for the 95 % interval over seeds.</p>'
+
+
+def _curves(curves: Curves) -> str:
+    chart = line_chart(curves)
+    return f"<h2>During training</h2>{chart}" if chart else ""
+
+
+def _finite(curves: Curves) -> dict[str, list[tuple[float, float]]]:
+    """Leave out points that JSON has no word for."""
+    return {
+        name: [(x, y) for x, y in points if math.isfinite(x) and math.isfinite(y)] for name, points in curves.items()
+    }
+
+
+def _explanations(explanations: Sequence[Explanation]) -> str:
+    if not explanations:
+        return ""
+    told = (f"<h2>{escape(explanation.title)}</h2>{explanation_section(explanation)}" for explanation in explanations)
+    return "".join(told)
+
+
+def _facts(facts: Mapping[str, str]) -> str:
+    if not facts:
+        return ""
+    items = "".join(f"<dt>{escape(str(name))}</dt><dd>{escape(str(fact))}</dd>" for name, fact in facts.items())
+    return f"<h2>How the task was built</h2><dl>{items}</dl>"
+
+
+def _next_steps(steps: Sequence[str]) -> str:
+    if not steps:
+        return ""
+    return f"<h2>What to try next</h2><ol>{''.join(f'<li>{escape(step)}</li>' for step in steps)}</ol>"
+
+
+def _folded(name: str, values: Mapping[str, str]) -> str:
+    items = "".join(f"<tr><td>{escape(key)}</td><td>{escape(value)}</td></tr>" for key, value in values.items())
+    return f'<details><summary>{escape(name)}</summary><div class="wide"><table>{items}</table></div></details>'

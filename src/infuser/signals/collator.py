@@ -1,0 +1,207 @@
+"""Examples become batches: token tensors and, beside them, knowledge in a few integers per link."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from tqdm.auto import tqdm
+from transformers import BatchEncoding, PreTrainedTokenizerBase
+
+from infuser.errors import InputError, SourceError
+from infuser.signals.align import Aligned, Box, align
+from infuser.signals.examples import Row, read_labels, read_rows
+from infuser.types import Annotations, Source
+
+_NO_LIMIT = 1_000_000
+"""Transformers writes 1e30 where a tokenizer knows no longest sequence; nothing real is longer than this."""
+
+_MOST_SPELLINGS = 100_000
+"""Terms whose token ids are kept; beyond that the table starts anew."""
+
+
+class Collator:
+    """Turns examples into batches for `DataLoader`, `Trainer` or a direct call of the model.
+
+    An example is a mapping with `text`, and if there are any `pair`, `label` (or `labels`) and `annotations` (what
+    each source found, from `Collator.annotate`; otherwise the sources are asked, once per batch). For multiple choice,
+    `text` or `pair` or both are lists, and every tensor has the shape (batch, choices, ...).
+
+    With at least one source, a batch carries
+        knowledge_maps     (batch, L, 5) channel, row_start, row_end, col_start, col_end; channel -1 is padding. Columns
+                           from the sequence length n on are auxiliary subword number col - n.
+        knowledge_weights  (batch, L) weights of those boxes
+        knowledge_terms    (batch, K) token ids of the auxiliary subwords, -1 is padding; only if there are any
+    """
+
+    def __init__(
+        self,
+        tokenizer: PreTrainedTokenizerBase,
+        sources: Iterable[Source] = (),
+        *,
+        max_length: int | None = None,
+        max_term_tokens: int = 32,
+        pad_to_multiple_of: int | None = None,
+    ) -> None:
+        if not tokenizer.is_fast:
+            raise InputError(
+                f"{type(tokenizer).__name__} is a slow tokenizer: it cannot say which characters a token covers, so "
+                "knowledge finds no place. Load a fast one with AutoTokenizer.from_pretrained(...)."
+            )
+        if tokenizer.pad_token is None:
+            raise InputError("The tokenizer has no padding token. Set one: tokenizer.pad_token = tokenizer.eos_token.")
+        self.tokenizer = tokenizer
+        self.sources = tuple(sources)
+        self.max_length = max_length
+        self.max_term_tokens = max_term_tokens
+        self.pad_to_multiple_of = pad_to_multiple_of
+        self._spellings: dict[str, list[int]] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_spellings": {}}  # workers fill their own
+
+    def __call__(self, examples: Sequence[Mapping[str, Any]]) -> dict[str, Tensor]:
+        """Return the batch of these examples."""
+        rows, n_choices = read_rows(examples)
+        encoding = self._tokenize(rows)
+        batch = {
+            name: torch.tensor(values, dtype=torch.long)
+            for name, values in encoding.items()
+            if name != "offset_mapping"
+        }
+        if self.sources:
+            batch |= self._knowledge(rows, encoding)
+        if n_choices is not None:
+            batch = {name: tensor.view(-1, n_choices, *tensor.shape[1:]) for name, tensor in batch.items()}
+        lengths = [sum(mask) for mask in encoding["attention_mask"]][:: n_choices or 1]
+        n_tokens, side = batch["input_ids"].shape[-1], self.tokenizer.padding_side
+        return batch | read_labels(examples, lengths, n_tokens=n_tokens, padding_side=side)
+
+    def encode(self, texts: Sequence[str], pairs: Sequence[str | None] | None = None) -> dict[str, Tensor]:
+        """Return the batch of these texts or pairs, without labels."""
+        return self([{"text": row.text, "pair": row.pair} for row in _rows_of(texts, pairs)])
+
+    def annotate(
+        self,
+        texts: Sequence[str],
+        pairs: Sequence[str | None] | None = None,
+        *,
+        batch_size: int = 256,
+        progress: bool = False,
+    ) -> list[tuple[Annotations, ...]]:
+        """Return what each source found in each text or pair, to be kept and given along as `annotations`."""
+        rows = _rows_of(texts, pairs)
+        found: list[tuple[Annotations, ...]] = []
+        with tqdm(total=len(rows), desc="annotating", unit="text", disable=not progress) as bar:
+            for start in range(0, len(rows), batch_size):
+                found += self._ask(rows[start : start + batch_size])
+                bar.update(len(found) - bar.n)
+        return found
+
+    def _ask(self, rows: list[Row]) -> list[tuple[Annotations, ...]]:
+        joined = [row.joined for row in rows]
+        answers = [source.annotate(joined) for source in self.sources]
+        for source, answer in zip(self.sources, answers, strict=True):
+            if len(answer) != len(rows):
+                raise SourceError(
+                    f"{type(source).__name__}.annotate gave {len(answer)} answers for {len(rows)} texts. A source "
+                    "gives one per text, empty annotations where it found nothing."
+                )
+        return [tuple(answer[i] for answer in answers) for i in range(len(rows))]
+
+    def _found(self, rows: list[Row]) -> list[tuple[Annotations, ...]]:
+        """Return each row's annotations: its own, or what the sources say when asked for all others at once."""
+        unasked = [row for row in rows if row.annotations is None]
+        answers = iter(self._ask(unasked) if unasked else ())
+        found = [next(answers) if row.annotations is None else row.annotations for row in rows]
+        for row, of_row in zip(rows, found, strict=True):
+            if len(of_row) != len(self.sources):
+                raise InputError(
+                    f"{row.text[:40]!r} comes with annotations of {len(of_row)} sources, but this collator has "
+                    f"{len(self.sources)}. Make them with Collator.annotate of the same sources."
+                )
+        return found
+
+    def _tokenize(self, rows: list[Row]) -> BatchEncoding:
+        limit = self.max_length
+        if limit is None and self.tokenizer.model_max_length < _NO_LIMIT:
+            limit = self.tokenizer.model_max_length
+        if limit is not None:
+            n_special = self.tokenizer.num_special_tokens_to_add(pair=any(row.pair is not None for row in rows))
+            if limit <= n_special:
+                raise InputError(f"max_length={limit} leaves no room for text beside {n_special} special tokens.")
+        encoding: BatchEncoding = self.tokenizer(
+            [row.text if row.pair is None else (row.text, row.pair) for row in rows],
+            padding="longest",
+            truncation=False if limit is None else "longest_first",
+            max_length=limit,
+            pad_to_multiple_of=self.pad_to_multiple_of,
+            return_attention_mask=True,
+            return_offsets_mapping=True,
+        )
+        return encoding
+
+    def _knowledge(self, rows: list[Row], encoding: BatchEncoding) -> dict[str, Tensor]:
+        aligned = [
+            align(found, row.text, row.pair, encoding["offset_mapping"][i], encoding.sequence_ids(i))
+            for i, (row, found) in enumerate(zip(rows, self._found(rows), strict=True))
+        ]
+        self._spell(term for one in aligned for term in one.terms)
+        n_tokens = len(encoding["input_ids"][0])
+        boxes, weights, terms = zip(*(self._place_terms(one, n_tokens) for one in aligned), strict=True)
+        knowledge = {
+            "knowledge_maps": torch.tensor(_padded(boxes, (-1, 0, 0, 0, 0)), dtype=torch.long),
+            "knowledge_weights": torch.tensor(_padded(weights, 0.0), dtype=torch.float32),
+        }
+        if any(terms):
+            knowledge["knowledge_terms"] = torch.tensor(_padded(terms, -1), dtype=torch.long)
+        return knowledge
+
+    def _place_terms(self, aligned: Aligned, n_tokens: int) -> tuple[list[Box], list[float], list[int]]:
+        """Return all boxes of an example, their weights, and the auxiliary subwords behind its text."""
+        ids: list[int] = []
+        columns: dict[int, tuple[int, int]] = {}
+        for place, term in enumerate(aligned.terms):
+            pieces = self._spellings[term]
+            if (
+                pieces and len(ids) + len(pieces) <= self.max_term_tokens
+            ):  # whole terms: half a word says something else
+                columns[place] = (n_tokens + len(ids), n_tokens + len(ids) + len(pieces))
+                ids += pieces
+        boxes, weights = list(aligned.boxes), list(aligned.weights)
+        for (channel, start, end, place), weight in zip(aligned.ties, aligned.tie_weights, strict=True):
+            if place in columns:
+                boxes.append((channel, start, end, *columns[place]))
+                weights.append(weight)
+        return boxes, weights, ids
+
+    def _spell(self, terms: Iterable[str]) -> None:
+        """Enter the token ids of terms into the table, all new ones in one call of the tokenizer."""
+        wanted = list(dict.fromkeys(terms))
+        if len(self._spellings) > _MOST_SPELLINGS:
+            self._spellings.clear()
+        new = [term for term in wanted if term not in self._spellings]
+        if not new:
+            return
+        # the space makes the first piece one that begins a word, for byte-level BPE and SentencePiece
+        spelled = self.tokenizer([f" {term.strip()}" for term in new], add_special_tokens=False, truncation=False)
+        unknown = self.tokenizer.unk_token_id
+        for term, ids in zip(new, spelled["input_ids"], strict=True):
+            readable = bool(term.strip()) and any(piece != unknown for piece in ids)
+            self._spellings[term] = list(ids) if readable else []
+
+
+def _rows_of(texts: Sequence[str], pairs: Sequence[str | None] | None) -> list[Row]:
+    texts = [texts] if isinstance(texts, str) else texts
+    pairs = [pairs] if isinstance(pairs, str) else pairs
+    if pairs is not None and len(pairs) != len(texts):
+        raise InputError(f"There are {len(texts)} texts but {len(pairs)} pairs. Give one pair (or None) per text.")
+    examples = [{"text": text, "pair": None if pairs is None else pairs[i]} for i, text in enumerate(texts)]
+    return read_rows(examples)[0]
+
+
+def _padded(rows: Sequence[Sequence[Any]], filler: Any) -> list[list[Any]]:
+    longest = max(1, *map(len, rows))
+    return [[*row, *[filler] * (longest - len(row))] for row in rows]

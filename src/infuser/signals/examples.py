@@ -1,0 +1,157 @@
+"""Examples as people have them become rows of text and tensors of labels, or one clear error."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from numbers import Integral, Real
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from infuser.errors import InputError
+from infuser.types import Annotations, join_pair
+
+IGNORED = -100
+"""The label that transformers' losses leave out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One sequence for the encoder."""
+
+    text: str
+    pair: str | None = None
+    annotations: tuple[Annotations, ...] | None = None
+    """What the sources found; None when they have not been asked."""
+
+    @property
+    def joined(self) -> str:
+        """The text that sources read."""
+        return join_pair(self.text, self.pair)
+
+
+def read_rows(examples: Sequence[Mapping[str, Any]]) -> tuple[list[Row], int | None]:
+    """Return the rows of all examples and, for multiple choice, how many rows each example has."""
+    if not len(examples):
+        raise InputError("The batch is empty. Give at least one text.")
+    choices = [_choices_of(example, f"Example {i} of the batch") for i, example in enumerate(examples)]
+    rows = [row for of_one in choices for row in of_one]
+    if not any(isinstance(example.get(side), list | tuple) for example in examples for side in ("text", "pair")):
+        return rows, None
+    counts = {len(of_one) for of_one in choices}
+    if len(counts) > 1:
+        raise InputError(f"The examples of a batch have {sorted(counts)} choices. Give all the same number of choices.")
+    return rows, counts.pop()
+
+
+def _choices_of(example: Mapping[str, Any], where: str) -> list[Row]:
+    if "text" not in example:
+        raise InputError(
+            f"{where} has no 'text' but {sorted(example)}. Rename its columns to 'text', 'pair' and 'label'; under "
+            "transformers.Trainer also set remove_unused_columns=False."
+        )
+    text, pair, found = example["text"], example.get("pair"), example.get("annotations")
+    counts = {len(side) for side in (text, pair) if isinstance(side, list | tuple)}
+    if not counts:
+        return [_row(text, pair, found, where)]
+    if len(counts) > 1 or 0 in counts:
+        raise InputError(f"{where} lists {sorted(counts)} choices as text and pair. Give one of each per choice.")
+    n_choices = counts.pop()
+    texts = text if isinstance(text, list | tuple) else [text] * n_choices
+    pairs = pair if isinstance(pair, list | tuple) else [pair] * n_choices
+    each = [None] * n_choices if found is None else found
+    if len(each) != n_choices:
+        raise InputError(f"{where} has {n_choices} choices but annotations for {len(each)}. Give one tuple per choice.")
+    return [_row(*choice, f"{where}, choice {i},") for i, choice in enumerate(zip(texts, pairs, each, strict=True))]
+
+
+def _row(text: object, pair: object, annotations: Sequence[Annotations] | None, where: str) -> Row:
+    checked = _string(text, "text", where)
+    return Row(
+        checked,
+        None if pair is None else _string(pair, "pair", where),
+        None if annotations is None else tuple(annotations),
+    )
+
+
+def _string(value: object, side: str, where: str) -> str:
+    if not isinstance(value, str):
+        raise InputError(
+            f"{where} has a {side} of type {type(value).__name__} ({str(value)[:40]}), not a string. An empty cell of "
+            "a table is often the cause: drop the row or fill it with ''."
+        )
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise InputError(
+            f"{where} has a {side} with half of a character (a lone surrogate) at place {error.start}. Read the file "
+            "with encoding='utf-8', errors='replace'."
+        ) from error
+    return value
+
+
+def read_labels(
+    examples: Sequence[Mapping[str, Any]], lengths: Sequence[int], *, n_tokens: int, padding_side: str
+) -> dict[str, Tensor]:
+    """Return the label tensors of a batch: one number per example, or one per token padded with -100 to `n_tokens`.
+
+    `lengths` are the examples' own token counts; question answering's `start_positions` and `end_positions` come along.
+    """
+    labels = {}
+    for name, spellings in (
+        ("labels", ("labels", "label")),
+        ("start_positions", ("start_positions",)),
+        ("end_positions", ("end_positions",)),
+    ):
+        values: list[Any] = [next((e[s] for s in spellings if e.get(s) is not None), None) for e in examples]
+        missing = [i for i, value in enumerate(values) if value is None]
+        if len(missing) == len(values):
+            continue
+        if missing:
+            raise InputError(f"Examples {missing[:8]} of the batch have no {name}, the others do. Label all or none.")
+        plain = [value.tolist() if hasattr(value, "tolist") else value for value in values]  # tensors, NumPy scalars
+        if all(isinstance(value, list | tuple) and _all_whole(value) for value in plain):
+            labels[name] = _per_token(plain, lengths, n_tokens, padding_side)
+        else:
+            labels[name] = _per_example(plain, name)
+    return labels
+
+
+def _all_whole(values: Sequence[object]) -> bool:
+    return all(isinstance(value, Integral) for value in values)
+
+
+def _all_finite(values: Sequence[object]) -> bool:
+    return all(isinstance(value, Real) and math.isfinite(value) for value in values)
+
+
+def _per_example(values: list[Any], name: str) -> Tensor:
+    if _all_whole(values):
+        return torch.tensor([int(value) for value in values], dtype=torch.long)
+    if _all_finite(values):
+        return torch.tensor([float(value) for value in values], dtype=torch.float32)
+    lists = [value for value in values if isinstance(value, list | tuple) and _all_finite(value)]
+    if len(lists) == len(values) and len({len(value) for value in lists}) == 1:
+        return torch.tensor(lists, dtype=torch.float32)  # several yes-or-no labels per text
+    strange = next((value for value in values if not isinstance(value, Integral)), values[0])
+    raise InputError(
+        f"Cannot make {name} of {str(strange)[:60]!r} ({type(strange).__name__}). Labels are whole numbers (classes), "
+        "finite floats (scores), lists of whole numbers (one per token) or, all of one length, lists of floats "
+        "(several labels per text)."
+    )
+
+
+def _per_token(values: list[Sequence[int]], lengths: Sequence[int], n_tokens: int, padding_side: str) -> Tensor:
+    rows = []
+    for i, (value, length) in enumerate(zip(values, lengths, strict=True)):
+        if len(value) != length:
+            raise InputError(
+                f"Example {i} of the batch has {len(value)} token labels but {length} tokens, special tokens included "
+                f"and after truncation. Give one label per token, {IGNORED} where none counts."
+            )
+        padding = [IGNORED] * (n_tokens - length)
+        rows.append([*padding, *value] if padding_side == "left" else [*value, *padding])
+    return torch.tensor(rows, dtype=torch.long)

@@ -1,0 +1,99 @@
+"""Sources as JSON records, and back.
+
+A record names a registered source and holds its settings. A source with a form of its own has `to_json()` and a class
+method `from_json(data)`; one with large files has `save(directory)` and a class method `load(directory)`. A record
+never makes the loader import or call anything but these, of registered classes.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from infuser.errors import SourceError, UnknownNameError
+from infuser.registry import SOURCES
+from infuser.types import Source
+
+_AGAIN = "Pass the sources again: infuser.load(..., sources=[...])."
+
+
+def settings_of(source: object) -> dict[str, Any]:
+    """Return the fields of a source that is a dataclass, without what it built from them."""
+    if not dataclasses.is_dataclass(source):
+        raise SourceError(f"{type(source).__name__} is no dataclass, so its settings are not known. {_AGAIN}")
+    return {field.name: getattr(source, field.name) for field in dataclasses.fields(source) if field.init}
+
+
+def save_source(source: Source, directory: Path) -> dict[str, Any]:
+    """Return the JSON record of a source; `directory` is its own, for sources that write files.
+
+    A source that cannot be written down (a function among its settings, a class that is not registered) gets a
+    record that says so: saving goes on, and loading asks for the source.
+    """
+    try:
+        name = SOURCES.name_of(source)
+    except UnknownNameError as error:
+        return {"name": type(source).__name__, "needs": str(error)}
+    if hasattr(source, "save") and hasattr(source, "load"):
+        directory.mkdir(parents=True, exist_ok=True)
+        source.save(directory)
+        return {"name": name, "files": True}
+    try:
+        settings = _plain(source.to_json() if hasattr(source, "to_json") else settings_of(source), "it")
+    except SourceError as error:
+        return {"name": name, "needs": str(error)}
+    return {"name": name, "settings": settings}
+
+
+def load_source(record: Mapping[str, Any], directory: Path) -> Source:
+    """Return the source of a record that `save_source` made; `directory` is the one it was given."""
+    if not isinstance(record, Mapping) or not isinstance(record.get("name"), str):
+        raise SourceError(f"A saved source has no name: {record!r}. The file is damaged. {_AGAIN}")
+    name = record["name"]
+    if "needs" in record:
+        raise SourceError(f"The source {name!r} could not be saved with the model: {record['needs']} {_AGAIN}")
+    try:
+        cls = SOURCES[name]
+    except UnknownNameError as error:
+        raise SourceError(f"{error} If it is your own, first import the module that registers it. {_AGAIN}") from error
+    settings = record.get("settings")
+    try:
+        if record.get("files"):
+            source = cls.load(directory)
+        elif hasattr(cls, "from_json"):
+            source = cls.from_json(settings)
+        elif isinstance(settings, Mapping):
+            source = cls(**settings)
+        else:
+            raise SourceError("its settings are missing.")
+    except (TypeError, ValueError, KeyError, AttributeError, OSError) as error:
+        raise SourceError(
+            f"The saved source {name!r} cannot be read: {error} The file is damaged or comes from another "
+            f"version of infuser. {_AGAIN}"
+        ) from error
+    if not isinstance(source, Source):
+        raise SourceError(
+            f"The saved source {name!r} was read as {type(source).__name__}, which is no source. {_AGAIN}"
+        )
+    return source
+
+
+def _plain(value: object, where: str) -> Any:
+    """Return a value as JSON data: tuples as lists, a mapping with tuple keys as a list of (*key, value)."""
+    if value is None or isinstance(value, str | bool | int):
+        return value
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise SourceError(f"{where} is {value}, which JSON cannot hold.")
+        return value
+    if isinstance(value, Mapping):
+        if all(isinstance(key, str) for key in value):
+            return {key: _plain(item, f"{where}[{key!r}]") for key, item in value.items()}
+        if all(isinstance(key, tuple) for key in value):
+            return [_plain((*key, item), where) for key, item in value.items()]
+    if isinstance(value, list | tuple):
+        return [_plain(item, where) for item in value]
+    raise SourceError(f"{where} holds a {type(value).__name__}, which is no JSON data.")

@@ -1,0 +1,129 @@
+r"""What a word is, for every source: one rule, so that sources agree with each other.
+
+A word is a run of letters, digits and underscores (`\w`) together with the combining marks and joiners that
+follow them, so that "cafe" + accent is one word and Devanagari vowel signs split nothing. In scripts written
+without spaces (Han, kana, Thai, Lao, Khmer, Myanmar) every character is a word. A sign is any other visible
+character; an emoji sequence or a flag is one sign. Words are compared folded, word by word, so that a folding
+that changes lengths ("ß" to "ss") never moves an offset.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from bisect import bisect_left
+from collections.abc import Callable, Iterable, Sequence
+from functools import cache
+from typing import NamedTuple
+
+from infuser.types import PAIR_BREAK
+
+_UNSPACED_BLOCKS = (  # blocks of scripts that put no space between words
+    (0x0E00, 0x0EFF),  # Thai, Lao
+    (0x1000, 0x109F),  # Myanmar
+    (0x1780, 0x17FF),  # Khmer
+    (0x2E80, 0x2FDF),  # Han radicals
+    (0x3005, 0x3007),  # Han iteration mark, closing mark, zero
+    (0x3040, 0x30FF),  # Hiragana, Katakana
+    (0x31F0, 0x31FF),  # Katakana extensions
+    (0x3400, 0x4DBF),  # Han extension A
+    (0x4E00, 0x9FFF),  # Han
+    (0xF900, 0xFAFF),  # Han compatibility
+    (0xFF66, 0xFF9D),  # Katakana, half width
+    (0x20000, 0x3FFFF),  # Han extensions B and later
+)
+_JOINERS = "\u200c\u200d"
+_TAGS = "\U000e0020-\U000e007f"  # spell out regional flags such as Scotland's
+_SKIN_TONES = "\U0001f3fb-\U0001f3ff"
+_REGIONAL = "\U0001f1e6-\U0001f1ff"  # two of them are a flag
+_LOOK_ALIKES = {ord("’"): "'", ord("‐"): "-", ord("‑"): "-", 0xFE0E: None, 0xFE0F: None}  # noqa: RUF001
+
+
+class Word(NamedTuple):
+    """A word or sign of a text, with its place in the unfolded text."""
+
+    start: int
+    end: int
+    folded: str
+
+
+def fold(word: str, *, case: bool = True, accents: bool = False) -> str:
+    """Return the form in which words are compared: canonical Unicode, lower case, on request without accents."""
+    if word.isascii():
+        return word.lower() if case else word
+    text = unicodedata.normalize("NFD", word.translate(_LOOK_ALIKES))
+    if case:
+        text = unicodedata.normalize("NFD", text.casefold())
+    if accents:  # combining classes below 10 are no accents: they change which letter it is (virama, kana voicing)
+        text = "".join(char for char in text if unicodedata.combining(char) < 10)
+    return unicodedata.normalize("NFC", text) or word
+
+
+def find_words(text: str) -> list[Word]:
+    """Return the words of a text, folded, in order."""
+    pattern, _ = _patterns()
+    folding = _Folding(fold)
+    return [Word(match.start(), match.end(), folding[match.group()]) for match in pattern.finditer(text)]
+
+
+def find_tokens(text: str, *, case: bool = True, accents: bool = False) -> list[Word]:
+    """Return the words and signs of a text, folded as asked; together they cover all but white space."""
+    _, pattern = _patterns()
+    folding = _Folding(lambda word: fold(word, case=case, accents=accents))
+    return [Word(match.start(), match.end(), folding[match.group()]) for match in pattern.finditer(text)]
+
+
+def readable(text: str, starts: Sequence[int], limit: int) -> list[int]:
+    """Return which of the things that start at `starts` (ascending) an encoder can get to read.
+
+    These are the first `limit` of the text and of what follows its first and its last paragraph break: one of
+    the two is the break of a pair, whose second side is read from its own beginning however long the first is.
+    """
+    if len(starts) <= limit:
+        return list(range(len(starts)))
+    breaks = [place for place in (text.find(PAIR_BREAK), text.rfind(PAIR_BREAK)) if place >= 0]
+    kept: set[int] = set()
+    for beginning in [0, *breaks]:
+        first = bisect_left(starts, beginning)
+        kept.update(range(first, min(first + limit, len(starts))))
+    return sorted(kept)
+
+
+class _Folding(dict[str, str]):
+    """Folds each distinct word of a text once."""
+
+    def __init__(self, folder: Callable[[str], str]) -> None:
+        super().__init__()
+        self._folder = folder
+
+    def __missing__(self, word: str) -> str:
+        self[word] = folded = self._folder(word)
+        return folded
+
+
+@cache
+def _patterns() -> tuple[re.Pattern[str], re.Pattern[str]]:
+    """Return the patterns of a word, and of a word or sign; built once, when first needed (some 20 ms)."""
+    marks = _ranges(code for code in range(0x300, 0x20000) if unicodedata.category(chr(code))[0] == "M")
+    marks += "\U000e0100-\U000e01ef"  # the only ones further up
+    unspaced = _ranges(
+        code for low, high in _UNSPACED_BLOCKS if high < 0x20000 for code in range(low, high + 1) if chr(code).isalnum()
+    )
+    unspaced += f"{chr(0x20000)}-{chr(0x3FFFF)}"
+    letter = rf"[^\W{unspaced}]"
+    inside = rf"[{marks}{_JOINERS}]"
+    word = rf"{letter}+(?:{inside}+{letter}*)*|(?=\w)[{unspaced}]{inside}*"
+    clothes = rf"[{marks}{_SKIN_TONES}{_TAGS}]*"
+    sign = rf"[{_REGIONAL}]{{2}}|[^\w\s]{clothes}(?:\u200d[^\w\s]{clothes})*"
+    return re.compile(word), re.compile(f"{word}|{sign}")
+
+
+def _ranges(codes: Iterable[int]) -> str:
+    """Write ascending code points as the inside of a character class."""
+    runs: list[list[int]] = []
+    for code in codes:
+        if runs and code == runs[-1][1] + 1:
+            runs[-1][1] = code
+        else:
+            runs.append([code, code])
+    return "".join(f"{re.escape(chr(low))}-{re.escape(chr(high))}" for low, high in runs)

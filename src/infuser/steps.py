@@ -1,0 +1,186 @@
+"""What a training step is made of: which examples it reads, how far it goes, where it runs, what is shown of it."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from accelerate import Accelerator
+from accelerate.state import AcceleratorState
+from accelerate.utils import DistributedDataParallelKwargs, GradientAccumulationPlugin
+from torch import Tensor, nn
+from torch.utils.data import DataLoader
+
+from infuser.errors import InputError
+from infuser.hosts import is_new_weight
+
+Precision = Literal["no", "bf16", "fp16"]
+Example = Mapping[str, Any]
+"""A text, perhaps its pair, and a label: {"text": ..., "pair": ..., "label": ...}; only `collate` looks inside."""
+Collate = Callable[[list[Example]], Mapping[str, Tensor]]
+"""Turns examples into the model's keywords, "labels" among them."""
+Share = tuple[list[int], float]
+"""The examples that one process reads in one batch, and how much their mean loss counts in the step."""
+
+
+@dataclass(frozen=True, slots=True)
+class StepPlan:
+    """Which examples each step reads: a function of seed and step alone, so a run can start at any step."""
+
+    n_examples: int
+    batch_size: int
+    accumulate: int
+    seed: int
+
+    @property
+    def n_epoch_steps(self) -> int:
+        """Steps until every example was read once."""
+        return math.ceil(self.n_examples / (self.batch_size * self.accumulate))
+
+    def epoch(self, epoch: int, process: int, n_processes: int) -> list[list[Share]]:
+        """Return, for each step of an epoch, what this process reads in each of its batches."""
+        order = np.random.default_rng((self.seed, epoch)).permutation(self.n_examples).tolist()
+        size = self.batch_size * self.accumulate
+        return [self._step(order[at : at + size], process, n_processes) for at in range(0, len(order), size)]
+
+    def _step(self, read: list[int], process: int, n_processes: int) -> list[Share]:
+        """Share a step's examples out so that each weighs the same, however short its last batch is."""
+        batches = [read[at : at + self.batch_size] for at in range(0, len(read), self.batch_size)]
+        mine = [batch[process::n_processes] for batch in batches]
+        # a process that gets nothing reads the first example for nothing: all must take part in the exchange
+        return [(part or batch[:1], len(part) / len(read)) for part, batch in zip(mine, batches, strict=True)]
+
+    def n_read(self, step: int) -> int:
+        """Return how many examples all processes together have read after so many steps."""
+        epochs, steps = divmod(step, self.n_epoch_steps)
+        return epochs * self.n_examples + steps * self.batch_size * self.accumulate
+
+
+def read_steps(
+    plan: StepPlan,
+    examples: Sequence[Example],
+    collate: Collate,
+    steps: range,
+    process: int,
+    n_processes: int,
+    n_workers: int,
+) -> Iterator[list[tuple[Mapping[str, Tensor], float]]]:
+    """Yield, for each of the steps, this process's batches with the share of each in the step's loss."""
+    at = steps.start
+    while at < steps.stop:
+        epoch, done = divmod(at, plan.n_epoch_steps)
+        shares = plan.epoch(epoch, process, n_processes)[done:]
+        batches = iter(
+            loader(examples, collate, n_workers, batch_sampler=[read for step in shares for read, _ in step])
+        )
+        for step in shares:
+            yield [(next(batches), share) for _, share in step]
+        at += len(shares)
+
+
+def loader(examples: Sequence[Example], collate: Collate, n_workers: int, **batching: Any) -> DataLoader[Any]:
+    """Return a loader that leaves the global random generators alone, so that dropout can be resumed exactly."""
+    generator = torch.Generator().manual_seed(0)
+    return DataLoader(examples, collate_fn=collate, num_workers=n_workers, generator=generator, **batching)  # type: ignore[arg-type]
+
+
+def parameter_groups(model: nn.Module, rate: float, new_rate: float, decay: float) -> list[dict[str, Any]]:
+    """Sort the trained weights by step size and decay; "highest" is what `set_learning_rates` scales."""
+    decayed, spared, new = [], [], []
+    for name, weight in model.named_parameters():
+        if not weight.requires_grad:
+            continue
+        if is_new_weight(name):
+            new.append(weight)
+        elif weight.ndim > 1:
+            decayed.append(weight)
+        else:  # biases and layer norms
+            spared.append(weight)
+    if not decayed + spared + new:
+        raise InputError("All weights of the model are frozen. Set requires_grad on those that shall learn.")
+    groups = [(decayed, rate, decay), (spared, rate, 0.0), (new, new_rate, 0.0)]
+    return [{"params": p, "lr": r, "highest": r, "weight_decay": d} for p, r, d in groups if p]
+
+
+def set_learning_rates(groups: Sequence[dict[str, Any]], step: int, n_steps: int, warmup: float) -> float:
+    """Set each group's rate for a step, and return the first one's.
+
+    The rate is a function of the step alone, so there is no scheduler whose state a checkpoint would have to hold.
+    """
+    n_warmup = math.ceil(warmup * n_steps)
+    share = (step + 1) / n_warmup if step < n_warmup else (n_steps - step) / (n_steps - n_warmup)
+    for group in groups:
+        group["lr"] = group["highest"] * share
+    return float(groups[0]["lr"])
+
+
+def make_accelerator(mixed_precision: Precision) -> Accelerator:
+    """Return an accelerator for one process or, where several were launched, for this one of them."""
+    if AcceleratorState._shared_state and AcceleratorState().mixed_precision != mixed_precision:
+        AcceleratorState._reset_state()  # it would refuse any other precision than the first one of this process
+    try:
+        accelerator = Accelerator(
+            mixed_precision=mixed_precision,
+            gradient_accumulation_plugin=GradientAccumulationPlugin(num_steps=1),  # the loop scales losses itself
+            # a batch in which no auxiliary terms were found leaves their weights out
+            kwargs_handlers=[DistributedDataParallelKwargs(find_unused_parameters=True)],
+        )
+    except ValueError as problem:
+        raise InputError(f"mixed_precision={mixed_precision!r} does not work here: {problem} Try 'no'.") from problem
+    if mixed_precision == "fp16" and accelerator.device.type == "cpu":  # accelerate would quietly compute in 32 bits
+        raise InputError("mixed_precision='fp16' does not work on a CPU. Use 'bf16' or 'no'.")
+    return accelerator
+
+
+@contextmanager
+def prepared(accelerator: Accelerator, model: nn.Module, optimizer: torch.optim.Optimizer) -> Iterator[tuple[Any, Any]]:
+    """Lend the model to accelerate; afterwards take off the marks and wrappers it leaves on a model."""
+    marks = ("forward", "_original_forward", "_is_accelerate_prepared")
+    before = {name: model.__dict__[name] for name in marks if name in model.__dict__}
+    try:
+        yield accelerator.prepare(model, optimizer)
+    finally:
+        for name in marks:
+            model.__dict__.pop(name, None)
+        model.__dict__.update(before)
+
+
+@dataclass(frozen=True, slots=True)
+class StepReport:
+    """How training stands after a step."""
+
+    step: int
+    n_steps: int
+    loss: float
+    learning_rate: float
+    examples_per_second: float
+    best: float | None
+    """Best value of the metric so far."""
+
+
+@contextmanager
+def reporter(progress: bool | Callable[[StepReport], None], n_steps: int) -> Iterator[Callable[[StepReport], None]]:
+    """Give a function that tells how training stands: the caller's own, a bar on a terminal, or a silent one."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+    if callable(progress):
+        yield progress
+        return
+    console = Console(stderr=True)
+    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))
+    with Progress(*columns, console=console, disable=not (progress and console.is_terminal)) as bar:
+        task = bar.add_task("", total=n_steps)
+
+        def show(report: StepReport) -> None:
+            best = "" if report.best is None else f"  best {report.best:.4f}"
+            speed = f"{report.examples_per_second:.0f} examples/s"
+            told = f"loss {report.loss:.4f}{best}  rate {report.learning_rate:.1e}  {speed}"
+            bar.update(task, completed=report.step, description=told)
+
+        yield show

@@ -1,0 +1,1 @@
+"""Encoder in, scores out."""

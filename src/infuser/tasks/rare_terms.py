@@ -1,0 +1,169 @@
+"""Topics and their rare terms, chosen from WordNet by rule: drug and glipizide, bird and capercaillie."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from infuser.sources.wordnet import Synset
+
+Pieces = Callable[[str], Sequence[object]]
+"""Breaks a word into word pieces, as a tokenizer's `tokenize` does."""
+
+_SHOP_SUBJECTS = {5, 6, 13, 20, 27}
+"""WordNet's files on animals, artifacts, food, plants, substances: things that ads are about."""
+_VAGUE = {"device", "enclosure", "equipment", "facility", "fluid", "larva", "material", "mixture", "obstruction"}
+_VAGUE |= {"apparatus", "structure", "surface", "waste"}
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A common noun with many rare words below it."""
+
+    name: str
+    synset: str
+    below: frozenset[str]
+    """Ids of the synset and everything that is a kind of it."""
+    words: tuple[str, ...]
+    """How an ad may call it: fabric, cloth, textile."""
+
+
+def rare_lemmas(
+    synsets: dict[str, Synset], seen: set[str], *, besides: set[str], pieces: Pieces | None
+) -> dict[str, list[str]]:
+    """Return, by synset, its one- or two-word lemmas with a single meaning whose last word was never met in texts.
+
+    `seen` are the words of tagged texts, `besides` words that must not occur at all; with `pieces` the last word must
+    also break into several word pieces.
+    """
+    n_senses = Counter(lemma.lower() for synset in synsets.values() for lemma in synset.lemmas)
+    rare: dict[str, list[str]] = defaultdict(list)
+    n_pieces: dict[str, int] = {}  # many lemmas end in the same word
+    for synset in synsets.values():
+        if synset.lex_file not in _SHOP_SUBJECTS:
+            continue
+        for lemma in synset.lemmas:
+            words = lemma.lower().split()
+            is_name_of_species = len(words) == 2 and lemma[0].isupper()  # "Canis niger"; nobody shops by these
+            if len(words) > 2 or is_name_of_species or words[-1] in seen or len(words[-1]) < 5:
+                continue
+            term = " ".join(words)
+            if (
+                n_senses[term] > 1
+                or not all(word.isascii() and word.isalpha() for word in words)
+                or besides & set(words)
+            ):
+                continue
+            if pieces is not None and words[-1] not in n_pieces:
+                n_pieces[words[-1]] = len(pieces(words[-1]))
+            if n_pieces.get(words[-1], 2) < 2:
+                continue
+            rare[synset.id].append(term)
+    return rare
+
+
+def choose_topics(synsets: dict[str, Synset], rare: dict[str, list[str]], *, min_terms: int) -> dict[str, Topic]:
+    """Return the topics by name: none nested in another, together as common in texts as can be.
+
+    Going up from the smallest, a topic replaces those below it when its word is met more often in texts than theirs
+    together: "bird" replaces "duck", while "dog" is not replaced by "mammal".
+    """
+    children: dict[str, list[str]] = defaultdict(list)
+    total: Counter[str] = Counter()
+    for synset in synsets.values():
+        for parent in synset.hypernyms:
+            children[parent].append(synset.id)
+        for lemma, count in zip(synset.lemmas, synset.counts, strict=True):
+            total[lemma] += count
+
+    found: list[tuple[int, Topic]] = []
+    for synset in synsets.values():
+        name = synset.lemmas[0]
+        # the usual meaning of a common word, such that an ad with the bare word is about this
+        words = [
+            lemma
+            for lemma, count in zip(synset.lemmas, synset.counts, strict=True)
+            if lemma.isalpha() and lemma.islower() and count >= 2 and 2 * count > total[lemma]
+        ]
+        if synset.lex_file not in _SHOP_SUBJECTS or name not in words or name in _VAGUE:
+            continue
+        below = _reach(synset.id, children)
+        n_heads = len({term.split()[-1] for id in below for term in rare.get(id, ()) if not _gives_away(term, words)})
+        if n_heads >= min_terms:
+            found.append((n_heads, Topic(name, synset.id, frozenset(below), tuple(words))))
+
+    chosen: dict[str, Topic] = {}
+    for _, topic in sorted(found, key=lambda pair: (pair[0], pair[1].name)):
+        inside = [name for name, other in chosen.items() if other.synset in topic.below]
+        if total[topic.name] > sum(total[name] for name in inside):
+            for name in inside:
+                del chosen[name]
+            chosen[topic.name] = topic
+    return dict(sorted(chosen.items()))
+
+
+def _reach(start: str, children: dict[str, list[str]]) -> set[str]:
+    reached, waiting = {start}, [start]
+    while waiting:
+        for child in children.get(waiting.pop(), ()):
+            if child not in reached:
+                reached.add(child)
+                waiting.append(child)
+    return reached
+
+
+def _gives_away(term: str, words: Iterable[str]) -> bool:
+    """Return whether the spelling alone ties a term to one of these words."""
+    return any(
+        part.startswith(word[:5]) or part.endswith(word) or (len(word) > 3 and word in part)
+        for part in term.split()
+        for word in words
+    )
+
+
+def choose_terms(
+    topics: dict[str, Topic], rare: dict[str, list[str]], seen: set[str], rng: random.Random
+) -> dict[str, list[str]]:
+    """Return each topic's terms; of terms that share a rare word or a meaning, one is drawn."""
+    owners = Counter(id for topic in topics.values() for id in topic.below)
+    ad_words = {word for topic in topics.values() for word in topic.words}
+    groups = _Groups()
+    topic_of: dict[str, str] = {}
+    for topic in topics.values():
+        for id in sorted(topic.below):
+            if owners[id] > 1:  # both tree and shrub: no telling which ad is wrong
+                continue
+            for term in rare.get(id, ()):
+                if _gives_away(term, ad_words):
+                    continue
+                topic_of[term] = topic.name
+                groups.join(term, [f"meaning {id}", *(f"word {word}" for word in term.split() if word not in seen)])
+    by_topic: dict[str, list[str]] = {name: [] for name in topics}
+    for group in groups.all(topic_of):
+        term = rng.choice(group)
+        by_topic[topic_of[term]].append(term)
+    return by_topic
+
+
+class _Groups:
+    """Things that share a mark, directly or through others, are one group."""
+
+    def __init__(self) -> None:
+        self._parent: dict[str, str] = {}
+
+    def join(self, thing: str, marks: Iterable[str]) -> None:
+        for mark in marks:
+            self._parent[self._root(mark)] = self._root(thing)
+
+    def all(self, things: Iterable[str]) -> list[list[str]]:
+        groups: dict[str, list[str]] = defaultdict(list)
+        for thing in things:
+            groups[self._root(thing)].append(thing)
+        return list(groups.values())
+
+    def _root(self, thing: str) -> str:
+        while (parent := self._parent.setdefault(thing, thing)) != thing:
+            self._parent[thing] = thing = self._parent[parent]
+        return thing

@@ -1,0 +1,42 @@
+"""Fixtures everybody shares; what they build stands in miniatures.py."""
+
+from __future__ import annotations
+
+import pytest
+from miniatures import HEADS, HOSTS, PAIRS, TEXTS, TOKENIZERS, tiny_host, tiny_tokenizer, tokenizer_of_kind
+from transformers import BertModel, PreTrainedTokenizerFast
+
+
+@pytest.fixture
+def texts() -> list[str]:
+    return list(TEXTS)
+
+
+@pytest.fixture
+def pairs() -> list[str]:
+    return list(PAIRS)
+
+
+@pytest.fixture(params=HOSTS)
+def host_name(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(params=HEADS)
+def head_name(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(params=TOKENIZERS)
+def tokenizer(request: pytest.FixtureRequest) -> PreTrainedTokenizerFast:
+    return tokenizer_of_kind(request.param)
+
+
+@pytest.fixture
+def wordpiece() -> PreTrainedTokenizerFast:
+    return tiny_tokenizer("bert")
+
+
+@pytest.fixture
+def tiny_bert() -> BertModel:
+    return tiny_host("bert")

@@ -1,0 +1,146 @@
+"""What every registered source keeps, checked on its miniature."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from multiprocessing.reduction import ForkingPickler  # how a DataLoader hands a source to its workers
+from pathlib import Path
+
+import pytest
+
+import infuser.sources  # noqa: F401  registers them
+from infuser.registry import SOURCES
+from infuser.sources.storage import load_source, save_source
+from infuser.types import PAIR_BREAK, Annotations, Source, join_pair
+
+BUILT_IN = ["correlation", "entities", "graph", "phrases"]
+TEXTS = [
+    join_pair("buy glipizide", "Fred Meyer Pharmacy Near Me"),
+    "Bern lies on the Aare, far from New York and its New York Times.",
+    "buy in a shop near me",
+    "a drug  store sells\tmedicine; natural language\nprocessing does not",
+    "nothing is known here",
+]
+ODD_TEXTS = {
+    "empty": "",
+    "only spaces": " \t \n  ",
+    "only a break": PAIR_BREAK,
+    "emoji": "🙂 Bern👍🏽 👨‍👩‍👧 buy 🇨🇭 shop ❤️ glipizide🙂pharmacy",
+    "combining marks": "Be\u0301rn Bern\u0301 buy shop\u0308 \u0301 glipizide\u0301 pharmacy नमस्ते",
+    "growing lower case": "İİİ Bern ßßß buy shop ŉ pharmacy medicine lies on",
+    "no words": "?!... --- ()",
+    "lone surrogate": "buy \ud83d shop Bern",
+    "null characters": "buy\x00shop Bern\x00",
+}
+LONG_TEXTS = {
+    "words": "buy Bern shop New York lies on glipizide pharmacy medicine near me " * 1500,
+    "one word": "a" * 100_000,
+    "marks": "a" + "\u0301" * 100_000,
+    "paragraphs": "glipizide pharmacy buy shop\n\n" * 3500,
+    "spaces": "Bern" + " " * 100_000 + "shop",
+}
+JOINED_TEXTS = [  # names of the miniatures, cut in two by the break of a pair
+    join_pair("New", "York"),
+    join_pair("lies", "on natural language"),
+    join_pair("Fred", "Meyer"),
+    join_pair("a drug", "store"),
+    join_pair("New ", " York"),
+    join_pair("natural language\n", "processing"),
+]
+
+
+@pytest.fixture(params=list(SOURCES))
+def source(request: pytest.FixtureRequest) -> Source:
+    tiny: Callable[[], Source] = SOURCES[request.param].tiny
+    return tiny()
+
+
+def check(found: Annotations, text: str) -> None:
+    assert found.text == text
+    for span in found.spans:
+        assert 0 <= span.start < span.end <= len(text)
+        assert text[span.start : span.end].strip()
+        assert PAIR_BREAK not in text[span.start : span.end]
+    for link in found.links:
+        assert 0 <= link.source < len(found.spans)
+        assert 0 <= link.target < len(found.spans)
+        assert 0 <= link.weight <= 1
+    for term in found.terms:
+        assert term.text.strip()
+        assert all(0 <= place < len(found.spans) and 0 <= weight <= 1 for place, weight in term.ties)
+
+
+def test_all_built_in_sources_are_registered() -> None:
+    assert set(BUILT_IN) <= set(SOURCES)
+
+
+def test_sources_load_without_torch() -> None:
+    code = (
+        "import sys, infuser.sources, infuser.sources.storage, infuser.sources.placebo; print('torch' in sys.modules)"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "False\n"
+
+
+def test_source_fulfils_the_protocol(source: Source) -> None:
+    assert isinstance(source, Source)
+
+
+def test_each_text_gets_one_sound_answer(source: Source) -> None:
+    answers = source.annotate(TEXTS)
+    assert len(answers) == len(TEXTS)
+    for found, text in zip(answers, TEXTS, strict=True):
+        check(found, text)
+    assert any(found.links for found in answers), "a miniature must know something about these texts"
+
+
+def test_no_texts_get_no_answers(source: Source) -> None:
+    assert source.annotate([]) == []
+
+
+@pytest.mark.parametrize("kind", ODD_TEXTS)
+def test_odd_text_gets_a_sound_answer(source: Source, kind: str) -> None:
+    [found] = source.annotate([ODD_TEXTS[kind]])
+    check(found, ODD_TEXTS[kind])
+
+
+@pytest.mark.parametrize("kind", ["empty", "only spaces", "only a break", "no words"])
+def test_text_without_words_has_no_knowledge(source: Source, kind: str) -> None:
+    assert source.annotate([ODD_TEXTS[kind]]) == [Annotations(ODD_TEXTS[kind])]
+
+
+@pytest.mark.parametrize("kind", LONG_TEXTS)
+def test_text_of_100k_characters_gets_a_sound_answer_of_bounded_size(source: Source, kind: str) -> None:
+    [found] = source.annotate([LONG_TEXTS[kind]])
+    check(found, LONG_TEXTS[kind])
+    assert len(found.links) <= 10 * len(LONG_TEXTS[kind])
+
+
+def test_no_span_crosses_the_break_of_a_pair(source: Source) -> None:
+    for found, text in zip(source.annotate(JOINED_TEXTS), JOINED_TEXTS, strict=True):
+        check(found, text)
+
+
+def test_same_text_gets_the_same_answer_whatever_its_company_and_order(source: Source) -> None:
+    texts = [*TEXTS, *ODD_TEXTS.values()]
+    together = source.annotate(texts)
+    assert source.annotate(texts[::-1]) == together[::-1]
+    assert [source.annotate([text])[0] for text in texts] == together
+    assert type(source).tiny().annotate(texts) == together
+
+
+def test_a_worker_receives_the_source_with_the_same_answers(source: Source) -> None:
+    answers = source.annotate(TEXTS)  # by now it has built its index, which stays behind
+    message = bytes(ForkingPickler.dumps(source))
+    assert ForkingPickler.loads(message).annotate(TEXTS) == answers
+    assert len(message) == len(bytes(ForkingPickler.dumps(type(source).tiny())))
+
+
+def test_source_is_the_same_after_saving_and_loading_as_json(source: Source, tmp_path: Path) -> None:
+    record = json.loads(json.dumps(save_source(source, tmp_path), allow_nan=False))
+    again = load_source(record, tmp_path)
+    assert type(again) is type(source)
+    assert again == source
+    assert again.annotate(TEXTS) == source.annotate(TEXTS)

