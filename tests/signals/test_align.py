@@ -54,7 +54,7 @@ def tied(text: str, *words: str, weight: float = 1.0) -> Annotations:
 
 
 def kind_of(character: str) -> str:
-    if character == "\u200d" or unicodedata.category(character)[0] == "M":
+    if character in "\u200c\u200d" or unicodedata.category(character)[0] == "M":
         return "mark"
     scripts = (
         "CJK",
@@ -77,15 +77,12 @@ def same_word(text: str, i: int) -> bool:
     """Whether characters i - 1 and i stand in one word."""
     if not 0 < i < len(text):
         return False
-    before, here = kind_of(text[i - 1]), kind_of(text[i])
-    if here == "mark":
-        return before != "other"
-    if here != "letter":
-        return False
-    base = i - 1
-    while base > 0 and kind_of(text[base]) == "mark":
+    here, base = kind_of(text[i]), i - 1
+    while base > 0 and kind_of(text[base]) == "mark":  # marks and joiners belong to the letter before them
         base -= 1
-    return before == "letter" or (before == "mark" and kind_of(text[base]) != "unspaced")
+    if here == "mark":
+        return kind_of(text[base]) in ("letter", "unspaced")
+    return here == "letter" and kind_of(text[base]) == "letter"
 
 
 def slow_positions(text: str, pair: str | None, span: Span, encoding: dict[str, object]) -> set[int]:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from infuser.errors import SourceError
 from infuser.sources import Correlation, Graph, Phrases
 from infuser.sources.placebo import shuffle
-from infuser.sources.words import find_words
+from infuser.words import find_words
 from infuser.types import PAIR_BREAK, Annotations, Link, Span, Term, join_pair
 
 SIDES = st.lists(

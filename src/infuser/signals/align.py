@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from infuser.errors import InputError
-from infuser.signals.words import Words
 from infuser.types import PAIR_BREAK, Annotations, Span, join_pair
+from infuser.words import WordBorders
 
 Box: TypeAlias = tuple[int, int, int, int, int]
 """channel, row_start, row_end, col_start, col_end; ends are exclusive."""
@@ -65,7 +65,7 @@ def align(
     aligned = Aligned()
     if not any(found.links or found.terms for found in annotations):
         return aligned
-    words = Words(joined)
+    words = WordBorders(joined)
     sides = [_Side(0, text, offsets, sequence_ids, number=0)]
     if pair is not None:
         sides.append(_Side(len(text) + len(PAIR_BREAK), pair, offsets, sequence_ids, number=1))
@@ -130,7 +130,7 @@ class _Side:
             self.ends.append(begin + start + len(kept))
 
 
-def _token_range(span: Span, words: Words, sides: list[_Side]) -> _Range:
+def _token_range(span: Span, words: WordBorders, sides: list[_Side]) -> _Range:
     """Return the positions that a span covers, or None.
 
     The range runs from the first token that shares a character with the span to the last: a piece that is only a

@@ -17,7 +17,7 @@ from typing import Any, Self
 from infuser.errors import SourceError
 from infuser.registry import SOURCES
 from infuser.sources.storage import settings_of
-from infuser.sources.words import Word, find_words, readable
+from infuser.words import Word, find_words, readable
 from infuser.types import Annotations, Link, Span, Term
 
 

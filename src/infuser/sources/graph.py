@@ -16,7 +16,7 @@ from infuser.registry import SOURCES
 from infuser.sources.matching import Matcher, clean_names
 from infuser.sources.paths import Tie, ties_between
 from infuser.sources.storage import settings_of
-from infuser.sources.words import readable
+from infuser.words import readable
 from infuser.types import Annotations, Link, Span
 
 Triple = tuple[str, str, str] | tuple[str, str, str, float]
@@ -101,7 +101,7 @@ class Graph:
         for (one, other), tie in ties_between(list(where), self._edges, hops=self.hops, decay=self.decay).items():
             for here in where[one]:
                 for there in where[other]:
-                    if here < there or (here != there and one != other):
+                    if here != there:
                         yield (here, one), (there, other), tie
 
     @cached_property

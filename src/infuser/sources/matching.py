@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from infuser.errors import SourceError
-from infuser.sources.words import Word, find_tokens
+from infuser.words import Word, find_tokens
 
 _LINE_BREAK = re.compile(r"\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 _END = ""  # no folded token is empty, so this key is free for the names that end at a node

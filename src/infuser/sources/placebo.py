@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from infuser.errors import SourceError
-from infuser.sources.words import Word, find_words
+from infuser.words import Word, find_words
 from infuser.types import PAIR_BREAK, Annotations, Span, Term
 
 

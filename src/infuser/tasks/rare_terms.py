@@ -28,6 +28,8 @@ class Topic:
     """Ids of the synset and everything that is a kind of it."""
     words: tuple[str, ...]
     """How an ad may call it: fabric, cloth, textile."""
+    kinds: frozenset[str]
+    """The single words for what is below it: beef, ham and others for meat."""
 
 
 def rare_lemmas(
@@ -92,7 +94,8 @@ def choose_topics(synsets: dict[str, Synset], rare: dict[str, list[str]], *, min
         below = _reach(synset.id, children)
         n_heads = len({term.split()[-1] for id in below for term in rare.get(id, ()) if not _gives_away(term, words)})
         if n_heads >= min_terms:
-            found.append((n_heads, Topic(name, synset.id, frozenset(below), tuple(words))))
+            kinds = frozenset(lemma.lower() for id in below for lemma in synsets[id].lemmas if " " not in lemma)
+            found.append((n_heads, Topic(name, synset.id, frozenset(below), tuple(words), kinds)))
 
     chosen: dict[str, Topic] = {}
     for _, topic in sorted(found, key=lambda pair: (pair[0], pair[1].name)):
@@ -136,7 +139,7 @@ def choose_terms(
             if owners[id] > 1:  # both tree and shrub: no telling which ad is wrong
                 continue
             for term in rare.get(id, ()):
-                if _gives_away(term, ad_words):
+                if _gives_away(term, ad_words) or topic.kinds.intersection(term.split()[:-1]):  # as in "beef jerky"
                     continue
                 topic_of[term] = topic.name
                 groups.join(term, [f"meaning {id}", *(f"word {word}" for word in term.split() if word not in seen)])

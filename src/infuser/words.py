@@ -1,4 +1,4 @@
-r"""What a word is, for every source: one rule, so that sources agree with each other.
+r"""What a word is: one rule, for every source and for the spreading of values from words to subwords.
 
 A word is a run of letters, digits and underscores (`\w`) together with the combining marks and joiners that
 follow them, so that "cafe" + accent is one word and Devanagari vowel signs split nothing. In scripts written
@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from bisect import bisect_left
-from collections.abc import Callable, Iterable, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cache
 from typing import NamedTuple
 
@@ -59,11 +59,35 @@ def fold(word: str, *, case: bool = True, accents: bool = False) -> str:
     return unicodedata.normalize("NFC", text) or word
 
 
+def word_borders(text: str) -> Iterator[tuple[int, int]]:
+    """Yield start and end of every word of a text, in order."""
+    pattern, _ = _patterns()
+    return (match.span() for match in pattern.finditer(text))
+
+
+class WordBorders:
+    """Where the words of one text begin and end, to widen spans to whole words."""
+
+    def __init__(self, text: str) -> None:
+        borders = list(word_borders(text))
+        self._starts = [start for start, _ in borders]
+        self._ends = [end for _, end in borders]
+
+    def widen(self, start: int, end: int) -> tuple[int, int]:
+        """Return the span with both ends moved outwards to the borders of the words they cut."""
+        first = bisect_right(self._starts, start) - 1
+        last = bisect_right(self._starts, end - 1) - 1
+        if first >= 0 and start < self._ends[first]:
+            start = self._starts[first]
+        if last >= 0 and end < self._ends[last]:
+            end = self._ends[last]
+        return start, end
+
+
 def find_words(text: str) -> list[Word]:
     """Return the words of a text, folded, in order."""
-    pattern, _ = _patterns()
     folding = _Folding(fold)
-    return [Word(match.start(), match.end(), folding[match.group()]) for match in pattern.finditer(text)]
+    return [Word(start, end, folding[text[start:end]]) for start, end in word_borders(text)]
 
 
 def find_tokens(text: str, *, case: bool = True, accents: bool = False) -> list[Word]:

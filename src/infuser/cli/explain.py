@@ -1,0 +1,159 @@
+"""`infuser explain`: what each source found in a text, and what it did to attention and answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from infuser.cli.models import CARD, open_infused
+from infuser.cli.sources import (
+    AliasFiles,
+    CorrelationFiles,
+    EntityFiles,
+    GraphFiles,
+    PhraseFiles,
+    SourcesFile,
+    TermCount,
+    read_sources,
+)
+from infuser.errors import InputError
+from infuser.types import Annotations
+
+if TYPE_CHECKING:
+    from infuser.infused import Infused
+    from infuser.reports import Explanation
+
+_MOST_LINES = 20
+"""So many links of one source are told; the page shows them all."""
+
+
+def explain(
+    model: Annotated[
+        str,
+        typer.Argument(
+            help="Folder that `infuser train` wrote; or a checkpoint, infused on the fly with the knowledge named."
+        ),
+    ],
+    text: Annotated[str, typer.Option(help="The text.", show_default=False)],
+    pair: Annotated[str | None, typer.Option(help="The other side of a sentence pair.", show_default=False)] = None,
+    layer: Annotated[int, typer.Option(help="Layer whose attention is drawn, from 0; -1 is the last.")] = -1,
+    head: Annotated[
+        str, typer.Option(metavar="N|mean", help="Head of that layer, from 0, or the mean over heads.")
+    ] = "mean",
+    out: Annotated[Path, typer.Option(help="Folder for explanation.png and explanation.html.")] = Path("runs/explain"),
+    sources: SourcesFile = None,
+    entities: EntityFiles = None,
+    phrases: PhraseFiles = None,
+    correlation: CorrelationFiles = None,
+    graph: GraphFiles = None,
+    aliases: AliasFiles = None,
+    terms: TermCount = None,
+) -> None:
+    """Show what knowledge does to one text: what was found, each map, attention and answer with and without.
+
+    Draws a picture (PNG) and a page (HTML, one file, nothing fetched) with words on both axes. Knowledge named here
+    takes the place of what was saved with the model.
+
+    Example: infuser explain runs/mine/model --text "buy glipizide" --pair "pharmacy near me" --layer 2 --head 5
+    """
+    which = _head(head)
+    named = read_sources(
+        sources,
+        entities=entities,
+        phrases=phrases,
+        correlation=correlation,
+        graph=graph,
+        aliases=aliases,
+        terms=terms,
+    )
+    console = Console()
+    infused = open_infused(model, named, Console(stderr=True))
+    from infuser.explaining import explain as explain_text
+    from infuser.reports import write_explanation, write_png
+
+    explanation = explain_text(infused, text, pair, layer=layer, head=which)
+    _tell_found(console, infused, text, pair)
+    _tell_answers(console, explanation)
+    _tell_changes(console, explanation, fresh=not (Path(model) / CARD).exists())
+    picture = write_png(explanation, out / "explanation.png")
+    page = write_explanation(explanation, out / "explanation.html")
+    console.print(f"\nPicture: {picture}\nPage:    {page}", markup=False, highlight=False, soft_wrap=True)
+
+
+def _head(given: str) -> int | None:
+    if given == "mean":
+        return None
+    try:
+        return int(given)
+    except ValueError as error:
+        raise InputError(f"--head {given!r} is neither a number nor 'mean'.") from error
+
+
+def _tell_found(console: Console, infused: Infused, text: str, pair: str | None) -> None:
+    from infuser.explaining import source_names
+
+    (found,) = infused.collator().annotate([text], None if pair is None else [pair])
+    for name, one in zip(source_names(infused.sources), found, strict=True):
+        lines = list(_told(one))
+        console.print(
+            f"[b]{escape(name)}[/b] found {len(one.spans)} spans, {len(one.links)} links, {len(one.terms)} terms"
+        )
+        for line in lines[:_MOST_LINES]:
+            console.print(f"  {line}", markup=False, highlight=False)
+        if len(lines) > _MOST_LINES:
+            console.print(f"  and {len(lines) - _MOST_LINES} more")
+
+
+def _told(found: Annotations) -> Iterator[str]:
+    """Yield each link, each span without one and each term in words."""
+    written = [" ".join(found.text[span.start : span.end].split()) for span in found.spans]
+    tied = {place for link in found.links for place in (link.source, link.target)}
+    for link in found.links:
+        one, other = written[link.source], written[link.target]
+        if link.source == link.target:
+            span = found.spans[link.source]
+            yield f"{one}{f' ({span.label})' if span.label else ''}"
+        else:
+            yield f"{one} -- {f'{link.relation} -- ' if link.relation else ''}{other}   {link.weight:.2f}"
+    for term in found.terms:
+        ties = ", ".join(f"{written[place]} {weight:.2f}" for place, weight in term.ties)
+        yield f"+ {term.text}, not in the text: {ties}"
+    for place, span in enumerate(found.spans):
+        if place not in tied and not any(place == at for term in found.terms for at, _ in term.ties):
+            yield f"{written[place]}{f' ({span.label})' if span.label else ''}, tied to nothing here"
+
+
+def _tell_answers(console: Console, explanation: Explanation) -> None:
+    before, after = explanation.answer_plain, explanation.answer_infused
+    if before is None or after is None:
+        return
+    table = Table("answer", "without knowledge", "with knowledge", "change")
+    for column in table.columns[1:]:
+        column.justify = "right"
+    for label in after:
+        cells = (f"{before[label]:.3f}", f"{after[label]:.3f}", f"{after[label] - before[label]:+.3f}")
+        table.add_row(escape(label), *cells)
+    console.print(table)
+
+
+def _tell_changes(console: Console, explanation: Explanation, *, fresh: bool) -> None:
+    changes = explanation.largest_changes(5)
+    words = explanation.words
+    if not any(drawn.any() for drawn in explanation.maps.values()):
+        console.print("[yellow]No source ties any words of this text.[/yellow] Are names spelled as in the text?")
+    if changes:
+        console.print(f"Largest changes of attention in {explanation.place}:")
+    for row, column in changes:
+        before, after = explanation.plain[row, column], explanation.infused[row, column]
+        console.print(
+            f"  {words[row]} reads {words[column]}: {before:.3f} -> {after:.3f}", markup=False, highlight=False
+        )
+    if not changes:
+        why = " It is freshly infused; knowledge changes it once it is trained (infuser train)." if fresh else ""
+        console.print(f"Knowledge did not change the attention of {explanation.place}.{why}", highlight=False)

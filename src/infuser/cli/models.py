@@ -1,0 +1,148 @@
+"""Models as commands name them: an asset, a hub id, a plain checkpoint, a saved infused model."""
+
+from __future__ import annotations
+
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+
+from infuser import assets
+from infuser.errors import CheckpointError, InputError
+from infuser.types import Source
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+    from infuser.infused import Infused
+    from infuser.signals import Collator
+
+CARD = "infuser.json"
+"""The file by which a saved infused model is known."""
+_HEAD = "ForSequenceClassification"
+
+
+@contextmanager
+def loading(console: Console, what: str) -> Iterator[None]:
+    """Show that something is loaded, and keep transformers from telling about expected things on the way."""
+    with console.status(f"Loading {what}"):
+        from transformers.utils import logging
+
+        logging.disable_progress_bar()
+        logging.set_verbosity_error()  # a fresh head is what training asks for
+        yield
+
+
+def find_checkpoint(name: str, console: Console) -> str:
+    """Return what transformers can load: the folder of an asset, which is fetched when missing, or the name itself."""
+    if Path(name).exists() or name not in assets.ASSETS:
+        return name
+    with console.status(f"Fetching {name}") as status:
+
+        def tell(message: str, done: int, total: int) -> None:
+            status.update(f"{message} ({done / total:.0%})" if total else message)
+
+        return str(assets.fetch(name, progress=tell))
+
+
+def open_infused(name: str, sources: Sequence[Source], console: Console) -> Infused:
+    """Return a saved infused model (given sources replace its own), or a plain checkpoint infused on the fly."""
+    with loading(console, "the model"):
+        import infuser
+
+        if (Path(name) / CARD).exists():
+            return infuser.load(name, sources=sources or None)
+        if not sources:
+            raise InputError(
+                f"{name!r} holds no knowledge (it has no {CARD}). Name some to infuse it on the fly, e.g. --entities "
+                "FILE, or give a folder that `infuser train` wrote."
+            )
+        folder = find_checkpoint(name, console)
+        task = "sequence-classification" if is_classifier(folder) else "encoder"
+        infused = infuser.infuse(folder, sources=sources, task=task)
+        infused.model.eval()
+        return infused
+
+
+def open_classifier(
+    name: str, sources: Sequence[Source], console: Console, *, knowledge: bool
+) -> tuple[PreTrainedModel, Collator]:
+    """Return a model that gives each text a label, and what makes its batches, with knowledge or without."""
+    saved = (Path(name) / CARD).exists()
+    if sources and not knowledge:
+        raise InputError("--no-knowledge leaves all knowledge out, so it cannot be combined with sources.")
+    if saved or sources:
+        infused = open_infused(name, sources, console)
+        model = infused.model
+        collator = infused.collator() if knowledge else plain_collator(model, infused.tokenizer)
+    else:
+        with loading(console, "the model"):
+            from infuser.infused import load_model, load_tokenizer
+
+            folder = find_checkpoint(name, console)
+            model = load_model(folder, "sequence-classification")
+            if not is_classifier(folder):
+                raise CheckpointError(
+                    f"{name!r} is an encoder without a trained classifier. Train one: infuser train {name} DATA"
+                )
+            model.eval()
+            collator = plain_collator(model, load_tokenizer(folder))
+    if not type(model).__name__.endswith(_HEAD):
+        raise CheckpointError(f"{name!r} holds a {type(model).__name__}; predicting labels takes a ...{_HEAD}.")
+    if model.config.problem_type == "multi_label_classification":
+        raise CheckpointError(f"{name!r} gives a text several labels at once; this command gives it one.")
+    return model, collator
+
+
+def plain_collator(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> Collator:
+    """Return a collator without knowledge; an infused model answers its batches as the plain one does."""
+    from infuser.infused import longest_input
+    from infuser.signals import Collator
+
+    return Collator(tokenizer, max_length=longest_input(model, tokenizer))
+
+
+def is_classifier(checkpoint: str) -> bool:
+    """Tell whether a checkpoint says that it holds a classifier of texts."""
+    return any(str(kind).endswith(_HEAD) for kind in _config(checkpoint).get("architectures") or ())
+
+
+def classifier_options(checkpoint: str, labels: Sequence[str]) -> dict[str, Any]:
+    """Return the options that load a checkpoint for these labels, in place of a head for others if it has one."""
+    options: dict[str, Any] = {
+        "num_labels": len(labels),
+        "id2label": dict(enumerate(labels)),
+        "label2id": {label: number for number, label in enumerate(labels)},
+    }
+    if is_classifier(checkpoint) and len(_config(checkpoint).get("id2label") or (0, 1)) != len(labels):
+        options["ignore_mismatched_sizes"] = True
+    return options
+
+
+def _config(checkpoint: str) -> dict[str, Any]:
+    """Return a checkpoint's config.json, or nothing; loading it says what is wrong."""
+    from transformers import PreTrainedConfig
+
+    try:
+        config: dict[str, Any] = PreTrainedConfig.get_config_dict(checkpoint)[0]
+    except (OSError, ValueError):
+        return {}
+    return config
+
+
+def save_plain(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
+    """Write a plain checkpoint into a temporary folder beside the target, then put it in place."""
+    draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
+    try:
+        model.save_pretrained(draft)
+        tokenizer.save_pretrained(draft)
+        draft.chmod(0o755)
+        if folder.exists():
+            shutil.rmtree(folder)
+        draft.rename(folder)
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)

@@ -1,0 +1,304 @@
+"""What every registered method keeps, on every host and with every head: the invariants of all methods.
+
+Float64 and wide weights: a real change is large here, and rounding is below 1e-12.
+"""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from miniatures import HEADS, HOSTS, N_POSITIONS, every_host_and_head, tiny_host, tiny_tokenizer
+from safetensors.torch import save_file
+from tiny_infusions import (
+    KNOWN_TEXT,
+    answer,
+    examples,
+    infuse_tiny,
+    loss,
+    per_token,
+    plain,
+    real_part,
+    shake,
+)
+from torch import Tensor
+from transformers import PreTrainedModel
+
+import infuser
+from infuser.hosts import is_new_weight
+from infuser.methods import kam
+from infuser.registry import METHODS
+
+every_method = pytest.mark.parametrize("method", list(METHODS))
+everywhere = pytest.mark.parametrize(("host", "head"), every_host_and_head())
+
+
+def test_kam_is_registered() -> None:
+    assert "kam" in METHODS
+
+
+# 1. No knowledge, no change.
+
+
+@every_method
+@everywhere
+def test_text_without_knowledge_is_read_as_before_whatever_the_new_weights_are(
+    host: str, head: str, method: str
+) -> None:
+    infused = infuse_tiny(host, head, method)
+    batch = infused.collator()(examples(head))
+    with torch.no_grad():
+        before = answer(tiny_host(host, head), plain(batch))
+        assert (answer(infused.model, plain(batch)) - before).abs().max() <= 1e-12
+        changed = (answer(infused.model, batch) - before).abs()
+    assert changed.max() > 1e-2  # and knowledge does change the answer
+
+
+@every_method
+def test_text_without_knowledge_is_read_as_before_in_float32(method: str) -> None:
+    infused = infuse_tiny("bert", "sequence-classification", method)
+    batch = infused.collator()(examples("sequence-classification"))
+    infused.model.float()
+    host = tiny_host("bert", "sequence-classification").float()
+    with torch.no_grad():
+        assert (answer(infused.model, plain(batch)) - answer(host, plain(batch))).abs().max() <= 1e-6
+        assert (answer(infused.model, batch) - answer(host, plain(batch))).abs().max() > 1e-2
+
+
+def anatomy(model: PreTrainedModel) -> dict[str, Any]:
+    """Return everything about a model that an infusion could leave behind."""
+    hooks = ("_forward_hooks", "_forward_pre_hooks", "_forward_pre_hooks_with_kwargs", "_forward_hooks_with_kwargs")
+    return {
+        "modules": [(name, type(module)) for name, module in model.named_modules()],
+        "state": {name: tensor.clone() for name, tensor in model.state_dict().items()},
+        "hooks": [(name, hook, len(getattr(m, hook))) for name, m in model.named_modules() for hook in hooks],
+        "attributes": {name: sorted(module.__dict__) for name, module in model.named_modules()},
+        "attention": [m.config._attn_implementation for m in model.modules() if isinstance(m, PreTrainedModel)],
+        "config": model.config.to_dict(),
+        "trains": [(name, weight.requires_grad) for name, weight in model.named_parameters()],
+    }
+
+
+@every_method
+@everywhere
+def test_detach_gives_the_host_back(host: str, head: str, method: str) -> None:
+    attention = "eager" if HEADS.index(head) % 2 else "sdpa"
+    before = anatomy(tiny_host(host, head, attn_implementation=attention))
+    infused = infuse_tiny(host, head, method, attn_implementation=attention)
+    batch = infused.collator()(examples(head))
+    with torch.no_grad():
+        answer(infused.model, batch)
+        model = infused.detach()
+        after = anatomy(model)
+        state, old_state = after.pop("state"), before.pop("state")
+        assert after == before
+        assert list(state) == list(old_state)
+        assert all(torch.equal(state[name], old_state[name]) for name in state)
+        fresh = tiny_host(host, head, attn_implementation=attention)
+        assert torch.equal(answer(model, plain(batch)), answer(fresh, plain(batch)))
+
+
+@every_method
+def test_a_host_can_be_infused_again_after_detach(method: str) -> None:
+    infused = infuse_tiny("bert", "encoder", method)
+    batch = infused.collator()(examples("encoder"))
+    first = answer(infused.model, batch)
+    again = infuser.infuse(infused.detach(), METHODS[method](), sources=infused.sources, tokenizer=infused.tokenizer)
+    shake(again.model)
+    torch.testing.assert_close(answer(again.model, batch), first, atol=0, rtol=0)
+
+
+# 2. A fresh infusion answers as before.
+
+
+@every_method
+@everywhere
+def test_fresh_infusion_answers_as_before(host: str, head: str, method: str) -> None:
+    infused = infuse_tiny(host, head, method, terms=False, shaken=False)
+    batch = infused.collator()(examples(head))
+    assert (batch["knowledge_weights"] > 0).any()
+    with torch.no_grad():
+        change = real_part(answer(infused.model, batch) - answer(tiny_host(host, head), plain(batch)), batch, head)
+    assert change.abs().max() <= 1e-9
+
+
+@every_method
+@pytest.mark.parametrize("host", HOSTS)
+def test_fresh_infusion_with_terms_starts_gently(host: str, method: str) -> None:
+    infused = infuse_tiny(host, "encoder", method, shaken=False)
+    batch = infused.collator()(examples("encoder"))
+    assert "knowledge_terms" in batch
+    with torch.no_grad():
+        before = real_part(answer(infused.model, plain(batch)), batch, "encoder")
+        change = real_part(answer(infused.model, batch), batch, "encoder") - before
+    assert 0 < change.norm() < 0.02 * before.norm()  # terms are read, each with a weight of about e^-8
+
+
+# 3. Company does not matter.
+
+
+def lay_out(infused: infuser.Infused, head: str, rows: list[dict[str, Any]], *, widest: bool = False) -> dict[str, Tensor]:
+    """Return a batch; with left padding and absolute positions, words keep the positions they have alone."""
+    batch = infused.collator(pad_to_multiple_of=N_POSITIONS if widest else None)(rows)
+    absolute = infused.model.config.model_type in ("bert", "electra", "distilbert", "albert")
+    if infused.tokenizer.padding_side == "left" and absolute:
+        batch["position_ids"] = (batch["attention_mask"].cumsum(-1) - 1).clamp(min=0)
+    return batch
+
+
+def alone_and_in_company(infused: infuser.Infused, head: str) -> float:
+    """Return the largest difference that company makes to any example's answer."""
+    rows = examples(head)
+    largest = 0.0
+    with torch.no_grad():
+        for order, widest in ((range(len(rows)), False), (range(len(rows) - 1, -1, -1), True)):
+            places = list(order)
+            batch = lay_out(infused, head, [rows[i] for i in places], widest=widest)
+            assert not batch["attention_mask"].all()
+            together = answer(infused.model, batch)
+            for place, i in enumerate(places):
+                single = lay_out(infused, head, [rows[i]])
+                alone, among = answer(infused.model, single)[0], together[place]
+                if per_token(head):
+                    alone = alone[single["attention_mask"][0].bool()]
+                    among = among[batch["attention_mask"][place].bool()]
+                largest = max(largest, float((alone - among).abs().max()))
+    return largest
+
+
+@every_method
+@everywhere
+def test_company_does_not_matter(host: str, head: str, method: str) -> None:
+    assert alone_and_in_company(infuse_tiny(host, head, method), head) <= 1e-9
+
+
+# transformers' sentence heads read the first position, which is padding if that stands on the left
+@every_method
+@pytest.mark.parametrize("host", HOSTS)
+@pytest.mark.parametrize("head", ["encoder", "question-answering"])
+def test_company_does_not_matter_with_padding_on_the_left(host: str, head: str, method: str) -> None:
+    assert alone_and_in_company(infuse_tiny(host, head, method, padding_side="left"), head) <= 1e-9
+
+
+@every_method
+@pytest.mark.parametrize("host", HOSTS)
+def test_the_side_of_padding_does_not_matter(host: str, method: str) -> None:
+    answers = []
+    for side in ("left", "right"):
+        infused = infuse_tiny(host, "encoder", method, padding_side=side)
+        batch = lay_out(infused, "encoder", examples("encoder"))
+        with torch.no_grad():
+            answers.append(answer(infused.model, batch)[batch["attention_mask"].bool()])
+    assert (answers[0] - answers[1]).abs().max() <= 1e-9
+
+
+@pytest.mark.parametrize("forgotten", ["rows", "columns"])
+def test_the_check_of_company_would_notice_kam_forgetting_to_zero_padding(
+    forgotten: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    attend = kam.attend
+
+    def careless(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, knowledge: Any, **options: Any) -> Any:
+        everything = torch.ones_like(getattr(knowledge, forgotten))
+        return attend(query, key, value, mask, dataclasses.replace(knowledge, **{forgotten: everything}), **options)
+
+    infused = infuse_tiny("bert")
+    assert alone_and_in_company(infused, "encoder") <= 1e-9
+    monkeypatch.setattr(kam, "attend", careless)
+    assert alone_and_in_company(infused, "encoder") > 1e-4
+
+
+# 4. Every new weight learns.
+
+
+@every_method
+@everywhere
+def test_every_new_weight_learns(host: str, head: str, method: str) -> None:
+    infused = infuse_tiny(host, head, method, shaken=False)
+    model = infused.model.train()
+    for module in model.modules():
+        if isinstance(module, torch.nn.Dropout):
+            module.p = 0.0
+    new = {name: weight for name, weight in model.named_parameters() if is_new_weight(name)}
+    assert new
+    rows = [{"text": KNOWN_TEXT, "pair": "the old pharmacy of the town"}]
+    if head == "multiple-choice":
+        rows = [{"text": [KNOWN_TEXT, KNOWN_TEXT], "pair": ["the old pharmacy of the town", "the glipizide"]}]
+    batch = infused.collator()(rows)
+    optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
+    start = {name: weight.detach().clone() for name, weight in new.items()}
+    for _ in range(2):  # gates that start at zero let others learn from the second step on
+        optimizer.zero_grad()
+        loss(model, batch, head).backward()
+        optimizer.step()
+    for name, weight in new.items():
+        assert weight.grad is not None, name
+        assert weight.grad.abs().max() > 1e-12, name
+        assert not torch.equal(weight.detach(), start[name]), name
+
+
+# 5. Save, load, same answer.
+
+CHILD = """
+import json, sys, torch, infuser
+from safetensors.torch import load_file
+texts, pairs = json.loads(sys.argv[2])
+same = {}
+with torch.no_grad():
+    for name in json.loads(sys.argv[3]):
+        infused = infuser.load(f"{sys.argv[1]}/{name}")
+        out = infused.model(**infused.batch(texts, pairs))
+        same[name] = all(torch.equal(out[key], told) for key, told in load_file(f"{sys.argv[1]}/{name}.told").items())
+print(json.dumps(same))
+"""
+
+
+@every_method
+def test_saved_model_gives_the_same_answer_bit_for_bit_in_a_new_process(method: str, tmp_path: Path) -> None:
+    texts = ["buy glipizide near me", KNOWN_TEXT, "New York lies on the shop"]
+    pairs = ["Fred Meyer pharmacy near me", "Bern on the Aare", "a shop"]
+    heads = [head for head in HEADS if head != "multiple-choice"]
+    names = []
+    for number, host in enumerate(HOSTS):
+        head, side = heads[number % len(heads)], ("left", "right")[number % 2]
+        infused = infuser.infuse(
+            tiny_host(host, head),
+            METHODS[method](),
+            sources=[infuser.Entities.tiny(), infuser.Correlation.tiny(), infuser.Graph.tiny()],
+            tokenizer=tiny_tokenizer(host, padding_side=side),
+        )
+        shake(infused.model)
+        if number % 2:
+            infused.model.float()
+        infused.save(tmp_path / host)
+        with torch.no_grad():
+            out = infused.model(**infused.batch(texts, pairs))
+        told = {key: value.contiguous().clone() for key, value in out.items() if isinstance(value, Tensor)}
+        assert told
+        save_file(told, tmp_path / f"{host}.told")
+        names.append(host)
+    arguments = [str(tmp_path), json.dumps([texts, pairs]), json.dumps(names)]
+    child = subprocess.run([sys.executable, "-c", CHILD, *arguments], capture_output=True, text=True, check=False)
+    assert child.returncode == 0, child.stderr
+    assert json.loads(child.stdout.splitlines()[-1]) == dict.fromkeys(HOSTS, True)
+
+
+@every_method
+@pytest.mark.parametrize("host", HOSTS)
+def test_a_deep_copy_is_a_model_of_its_own(host: str, method: str) -> None:
+    infused = infuse_tiny(host, "encoder", method)
+    batch = infused.collator()(examples("encoder"))
+    with torch.no_grad():
+        before = answer(infused.model, batch)
+        twin = copy.deepcopy(infused.model)
+        assert torch.equal(answer(twin, batch), before)
+        shake(twin, seed=2)
+        assert torch.equal(answer(infused.model, batch), before)
+        assert not torch.equal(answer(twin, batch), before)

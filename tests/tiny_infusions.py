@@ -1,0 +1,126 @@
+"""Tiny hosts with knowledge inside, and what tests ask of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from miniatures import PAIRS, TEXTS, Repeats, tiny_host, tiny_tokenizer
+from torch import Tensor
+from transformers import PreTrainedModel
+
+import infuser
+from infuser.hosts import is_new_weight
+from infuser.infused import Method
+from infuser.registry import METHODS
+from infuser.types import Source
+
+KNOWN_TEXT = "the old bridge of the old town lies on the river"
+"""Its words repeat, so the sources of these tests know something about it."""
+
+
+@dataclass(frozen=True)
+class RepeatsAndTerms(Repeats):
+    """`Repeats` that says beforehand that it offers auxiliary terms."""
+
+    term: str = "glipizide river"
+    n_terms: int = 1
+
+
+def tiny_sources(*, terms: bool = True) -> list[Source]:
+    return [Repeats(weight=1.0), RepeatsAndTerms(weight=0.4) if terms else Repeats(weight=0.4)]
+
+
+def infuse_tiny(
+    host: str,
+    head: str = "encoder",
+    method: str | Method = "kam",
+    *,
+    terms: bool = True,
+    shaken: bool = True,
+    padding_side: str = "right",
+    **changes: Any,
+) -> infuser.Infused:
+    """Return a tiny host with two sources; `shaken` moves its new weights away from where they change nothing."""
+    infused = infuser.infuse(
+        tiny_host(host, head, **changes),
+        METHODS[method]() if isinstance(method, str) else method,
+        sources=tiny_sources(terms=terms),
+        tokenizer=tiny_tokenizer(host, padding_side=padding_side),
+    )
+    if shaken:
+        shake(infused.model)
+    return infused
+
+
+def shake(model: PreTrainedModel, *, seed: int = 1) -> None:
+    """Add noise to all new weights."""
+    noise = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for name, weight in model.named_parameters():
+            if is_new_weight(name):
+                size = 0.003 if name.endswith("maps") else 0.3  # KAM multiplies its map weights by a hundred
+                weight.add_(torch.randn(weight.shape, generator=noise, dtype=torch.float64).to(weight) * size)
+
+
+def examples(head: str) -> list[dict[str, Any]]:
+    """Return examples of unequal length for a head; all but one hold knowledge, some as pairs."""
+    texts: list[tuple[str, str | None]] = [
+        (KNOWN_TEXT, None),
+        (TEXTS[1], PAIRS[1]),
+        ("cheap medicine", None),
+        (TEXTS[3], "the train from Bern to the city runs on the bridge of the city"),
+    ]
+    rows = [{"text": text, "pair": pair} for text, pair in texts]
+    if head != "multiple-choice":
+        return rows
+    return [
+        {"text": [rows[i]["text"], rows[j]["text"]], "pair": [PAIRS[0], PAIRS[2]]} for i, j in ((0, 1), (2, 2), (3, 0))
+    ]
+
+
+def plain(batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return a batch without its knowledge."""
+    return {name: tensor for name, tensor in batch.items() if not name.startswith("knowledge")}
+
+
+def answer(model: PreTrainedModel, batch: Mapping[str, Any]) -> Tensor:
+    """Return what the head says: (batch, seq, ...) or (batch, ...)."""
+    out = model(**batch)
+    if "start_logits" in out:
+        return torch.stack([out.start_logits, out.end_logits], dim=-1)
+    answered: Tensor = out["logits"] if "logits" in out else out["last_hidden_state"]
+    return answered
+
+
+def per_token(head: str) -> bool:
+    """Tell whether a head answers for every token."""
+    return head not in ("sequence-classification", "multiple-choice")
+
+
+def real_part(answered: Tensor, batch: Mapping[str, Tensor], head: str) -> Tensor:
+    """Return an answer with what it says about padding set to zero."""
+    return answered * batch["attention_mask"][..., None] if per_token(head) else answered
+
+
+def loss(model: PreTrainedModel, batch: Mapping[str, Tensor], head: str) -> Tensor:
+    """Return the head's own loss for labels chosen at random, or one made up for a bare encoder."""
+    noise = torch.Generator().manual_seed(3)
+    n_rows = len(batch["input_ids"])
+    labels: dict[str, Tensor] = {}
+    if head == "encoder":
+        states = answer(model, batch)
+        wanted = torch.randn(states.shape, generator=noise, dtype=torch.float64).to(states)
+        return ((states - wanted) ** 2 * batch["attention_mask"][..., None]).mean()
+    if head in ("token-classification", "masked-lm"):
+        labels["labels"] = torch.randint(3, batch["input_ids"].shape, generator=noise)
+        labels["labels"][batch["attention_mask"] == 0] = -100
+    elif head == "question-answering":
+        labels["start_positions"] = torch.randint(1, 5, (n_rows,), generator=noise)
+        labels["end_positions"] = torch.randint(1, 5, (n_rows,), generator=noise)
+    else:
+        labels["labels"] = torch.randint(2, (n_rows,), generator=noise)
+    found: Tensor = model(**batch, **labels).loss
+    return found
