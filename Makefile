@@ -10,9 +10,9 @@ BIN := .venv/bin
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' Makefile
 
-setup: .venv/installed ## create .venv and install the package, its clients and the tools into it
+setup: .venv/installed-dev ## create .venv and install the package, its clients and the tools into it
 
-demo: setup ## see what knowledge changes: plain encoder, KAM and placebo compared on one task
+demo: .venv/installed ## see what knowledge changes: plain encoder, KAM and placebo compared on one task
 	$(BIN)/infuser demo
 
 test: setup ## run the whole test suite, slow tests too
@@ -41,8 +41,8 @@ clean: ## remove caches and built files; .venv and runs/ stay
 	find src tests benchmarks examples -name __pycache__ -type d -prune -exec rm -rf {} + 2>/dev/null || true
 
 # for set-up alone: the build backend comes through the same pins (newer versions of pip read the second name)
-.venv/installed .venv/installed-docs: export PIP_CONSTRAINT := constraints.txt
-.venv/installed .venv/installed-docs: export PIP_BUILD_CONSTRAINT := constraints.txt
+.venv/installed .venv/installed-dev .venv/installed-docs: export PIP_CONSTRAINT := constraints.txt
+.venv/installed .venv/installed-dev .venv/installed-docs: export PIP_BUILD_CONSTRAINT := constraints.txt
 
 .venv/installed: pyproject.toml constraints.txt
 	@command -v $(PYTHON) >/dev/null || { \
@@ -53,11 +53,16 @@ clean: ## remove caches and built files; .venv and runs/ stay
 	@echo "Setting up .venv with $$($(PYTHON) --version): pip now fetches torch, transformers and what they need."
 	@echo "This takes a few minutes and about 2 GB of disk the first time, and is skipped until a pin changes."
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install -c constraints.txt -e ".[dev,clients]"
+	$(BIN)/python -m pip install -c constraints.txt -e .
 	@touch $@
 	@echo "Ready: .venv holds Infuser."
 
-.venv/installed-docs: .venv/installed
+.venv/installed-dev: .venv/installed
+	@echo "Adding the test tools and the client libraries to .venv."
+	$(BIN)/python -m pip install -c constraints.txt -e ".[dev,clients]"
+	@touch $@
+
+.venv/installed-docs: .venv/installed-dev
 	@echo "Adding the documentation builder to .venv."
 	$(BIN)/python -m pip install -c constraints.txt -e ".[docs]"
 	@touch $@

@@ -14,7 +14,7 @@ import infuser
 from infuser import Entities, Kam
 
 checkpoint = sys.argv[1] if len(sys.argv) > 1 else miniature.checkpoint()
-out = miniature.scratch() / "bern"
+out, small = miniature.scratch() / "whole", miniature.scratch() / "small"
 
 places = Entities({"Bern": "city", "Aare": "river", "New York": "city"})
 infused = infuser.infuse(checkpoint, Kam(), sources=[places], task="sequence-classification", num_labels=2)
@@ -38,7 +38,8 @@ same = torch.equal(again.model(**batch).logits, logits)
 print("loaded, it gives the same logits:", same)
 print("saved files:", ", ".join(sorted(file.name for file in out.iterdir())))
 
-infused.save(miniature.scratch() / "small", only_new=True)  # the new weights, and which checkpoint they belong to
+infused.save(small, only_new=True)  # the new weights, and which checkpoint they belong to
+print("saved in the small form:", ", ".join(sorted(file.name for file in small.iterdir())))
 
 plain = infused.detach()  # the host without the method
 print("detached, it has new weights:", any("knowledge" in name for name, _ in plain.named_parameters()))

@@ -7,6 +7,7 @@ of the test set never occurs in training, so only the graph can know it; and the
 from __future__ import annotations
 
 import atexit
+import functools
 import random
 import tempfile
 from pathlib import Path
@@ -34,6 +35,7 @@ def scratch() -> Path:
     return Path(directory.name)
 
 
+@functools.cache
 def checkpoint() -> str:
     """Write a BERT with 2 layers and random weights, and its tokenizer, and return where."""
     directory = scratch()
@@ -53,6 +55,7 @@ def checkpoint() -> str:
     return str(directory)
 
 
+@functools.cache
 def trained() -> Infused:
     """Return the miniature, infused with a graph and trained on the toy task."""
     examples, triples = query_ads(240, seed=0)

@@ -35,7 +35,9 @@ def show(source: Source, text: str) -> None:
         one, other = (text[span.start : span.end] for span in (found.spans[link.source], found.spans[link.target]))
         print(f"  {one!r} - {other!r}  {link.weight:.2f}  {link.relation}")
     for term in found.terms:
-        print(f"  term {term.text!r}, tied to", [text[found.spans[at].start : found.spans[at].end] for at, _ in term.ties])
+        print(
+            f"  term {term.text!r}, tied to", [text[found.spans[at].start : found.spans[at].end] for at, _ in term.ties]
+        )
 
 
 # the two sides of a pair are one text for a source, so a link may lead from one side to the other

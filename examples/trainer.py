@@ -17,9 +17,7 @@ out = miniature.scratch()
 train_set, known = miniature.query_ads(240, seed=0)
 test_set, more = miniature.query_ads(60, seed=1)
 
-infused = infuse(
-    checkpoint, Kam(), sources=[Graph([*known, *more])], task="sequence-classification", num_labels=2
-)
+infused = infuse(checkpoint, Kam(), sources=[Graph([*known, *more])], task="sequence-classification", num_labels=2)
 trainer = Trainer(
     model=infused.model,
     args=TrainingArguments(

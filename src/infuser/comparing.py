@@ -54,7 +54,10 @@ class Trial:
         """Return what a finished run must agree with to be used again."""
         rows = [{name: example[name] for name in sorted(example)} for part in self.parts() for example in part]
         made_with = [self.checkpoint, asdict(self.method), asdict(replace(self.settings, seed=0)), rows]  # type: ignore[call-overload]
-        found = [repr(source.annotate([join_pair(example["text"], example.get("pair")) for example in self.test])) for source in self.sources]
+        found = [
+            repr(source.annotate([join_pair(example["text"], example.get("pair")) for example in self.test]))
+            for source in self.sources
+        ]
         return hashlib.sha256(json.dumps([made_with, found], default=str, sort_keys=True).encode()).hexdigest()
 
     def parts(self) -> tuple[Sequence[Example], Sequence[Example], Sequence[Example]]:
@@ -150,4 +153,3 @@ def _known(path: Path, digest: str) -> dict[str, Any] | None:
         return None
     run: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
     return run if run.get("digest") == digest else None
-

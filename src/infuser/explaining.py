@@ -1,4 +1,4 @@
-"""What knowledge does to one text: the maps drawn from it, one layer's attention and the answer, without and with it."""
+"""What knowledge does to one text: its maps, one layer's attention and the answer, without and with it."""
 
 from __future__ import annotations
 
@@ -30,12 +30,10 @@ def explain(
     A negative layer counts from the last one. The maps are drawn as the sources gave them, without the row and column
     that a method may add for [CLS].
     """
-    batch = infused.batch([text], None if pair is None else [pair])
-    bare = {name: tensor for name, tensor in batch.items() if not name.startswith("knowledge_")}
-    plain, changed = _run(infused.model, bare), _run(infused.model, batch)
+    batch, plain, changed = _run_both(infused, text, pair)
     n_layers = len(changed.attentions)
-    place = _within(layer, n_layers, "layer", "--layer")
-    which = None if head is None else _within(head, changed.attentions[place].shape[1], "head", "--head")
+    place = _within(layer, n_layers, "layer")
+    which = None if head is None else _within(head, changed.attentions[place].shape[1], "head")
     terms = batch.get("knowledge_terms")
     return Explanation(
         words=_labels(infused.tokenizer, text, pair, batch["input_ids"][0]),
@@ -50,6 +48,19 @@ def explain(
         answer_plain=_answer(infused.model, plain),
         answer_infused=_answer(infused.model, changed),
     )
+
+
+def strongest_change(infused: Infused, text: str, pair: str | None = None) -> tuple[int, int]:
+    """Return the (layer, head) whose attention knowledge changes most anywhere in this text, counted from 0."""
+    _, plain, changed = _run_both(infused, text, pair)
+    changes = torch.stack(  # (layers, heads)
+        [
+            (one - other).abs().amax(dim=(0, 2, 3))
+            for one, other in zip(changed.attentions, plain.attentions, strict=True)
+        ]
+    )
+    layer, head = divmod(int(changes.argmax()), changes.shape[1])
+    return layer, head
 
 
 def source_names(sources: Sequence[Source]) -> list[str]:
@@ -67,7 +78,7 @@ def label_names(model: PreTrainedModel) -> list[str]:
     """Return the names of a classifier's labels, or the one name "score" if it answers with a number."""
     if model.config.num_labels == 1:
         return ["score"]
-    return [str(model.config.id2label.get(at, at)) for at in range(model.config.num_labels)]
+    return [str(name) for _, name in sorted((model.config.id2label or {}).items())]
 
 
 def probabilities(model: PreTrainedModel, logits: Tensor) -> Tensor:
@@ -77,6 +88,13 @@ def probabilities(model: PreTrainedModel, logits: Tensor) -> Tensor:
     if model.config.problem_type == "multi_label_classification":
         return logits.float().sigmoid()
     return logits.float().softmax(dim=-1)
+
+
+def _run_both(infused: Infused, text: str, pair: str | None) -> tuple[dict[str, Tensor], Any, Any]:
+    """Return the batch of one text and what the model gives for it without knowledge and with it."""
+    batch = infused.batch([text], None if pair is None else [pair])
+    bare = {name: tensor for name, tensor in batch.items() if not name.startswith("knowledge_")}
+    return batch, _run(infused.model, bare), _run(infused.model, batch)
 
 
 @torch.inference_mode()
@@ -89,9 +107,9 @@ def _run(model: PreTrainedModel, batch: Mapping[str, Tensor]) -> Any:
         model.train(was_training)
 
 
-def _within(number: int, n: int, what: str, option: str) -> int:
+def _within(number: int, n: int, what: str) -> int:
     if not -n <= number < n:
-        raise InputError(f"There is no {what} {number}: this model has {n}, 0 to {n - 1} ({option} in the command).")
+        raise InputError(f"There is no {what} {number}: this model has {n} of them, 0 to {n - 1}.")
     return number % n
 
 

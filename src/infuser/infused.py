@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 import torch
 import transformers
+from safetensors import SafetensorError
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
@@ -61,15 +62,20 @@ class Infused:
 
     @torch.inference_mode()
     def encode(self, texts: Sequence[str], pairs: Sequence[str] | None = None) -> Tensor:
-        """Return the last hidden states (batch, seq, hidden)."""
-        states: Tensor = self.model.base_model(**self.batch(texts, pairs)).last_hidden_state
+        """Return the last hidden states (batch, seq, hidden), without dropout."""
+        encoder: Any = self.model.base_model
+        training = encoder.training
+        try:
+            states: Tensor = encoder.eval()(**self.batch(texts, pairs)).last_hidden_state
+        finally:
+            encoder.train(training)
         return states
 
     def reading_tokenizer(self) -> PreTrainedTokenizerBase:
         """Return a tokenizer that also reads knowledge, for clients that call a tokenizer and then the model."""
         from infuser.signals.reading import reading_tokenizer
 
-        return reading_tokenizer(self.collator())
+        return reading_tokenizer(self.collator(), with_terms=with_terms(self.sources))
 
     def n_new_weights(self) -> int:
         """Count the weights that the method added."""
@@ -91,18 +97,20 @@ def infuse(
     checkpoint_or_model: str | Path | PreTrainedModel,
     method: Method | None = None,
     *,
-    sources: Sequence[Source],
+    sources: Sequence[Source] | Source,
     task: str = "encoder",
     tokenizer: PreTrainedTokenizerBase | None = None,
     **options: Any,
 ) -> Infused:
     """Put knowledge inside an encoder: a hub id, a local directory or a live model with any head.
 
-    `task` picks the head when a checkpoint is loaded; other options (num_labels=2, ...) go to `from_pretrained`.
+    `task` picks the head when a checkpoint is loaded; other options (num_labels=2, ...) go to `from_pretrained`. A
+    checkpoint that `transformers.Trainer` wrote of an infused model gives its new weights back, too.
     """
-    if isinstance(sources, str) or not sources:
+    listed: list[Any] = list(sources) if isinstance(sources, Iterable) and not isinstance(sources, str) else [sources]
+    if not listed:
         raise SourceError("infuse() needs at least one source of knowledge, e.g. sources=[Entities({'Bern': 'city'})].")
-    for source in sources:
+    for source in listed:
         if not hasattr(source, "annotate"):
             raise SourceError(f"{source!r} is not a source: it has no annotate(texts). See docs/guides/new-source.md.")
     if isinstance(checkpoint_or_model, PreTrainedModel):
@@ -117,8 +125,12 @@ def infuse(
         raise HostError("This model is infused already. Take the first method out with detach() before the next.")
     tokenizer = tokenizer or load_tokenizer(base)
     method = method or Kam()
-    method.attach(model, n_sources=len(sources), with_terms=with_terms(sources))
-    return Infused(model, method, tokenizer, tuple(sources), base)
+    method.attach(model, n_sources=len(listed), with_terms=with_terms(listed))
+    if model is not checkpoint_or_model:
+        from infuser.saving import restore
+
+        restore(model, Path(str(base)))
+    return Infused(model, method, tokenizer, tuple(listed), base)
 
 
 def load(directory: str | Path, *, sources: Sequence[Source] | None = None, base: str | None = None) -> Infused:
@@ -145,12 +157,30 @@ def load_model(checkpoint: str, task: str, **options: Any) -> PreTrainedModel:
         ) from error
     shell = type("Host", (), {"config": config})
     anatomy_of(shell)  # type: ignore[arg-type]  # before gigabytes are loaded for nothing
+    auto = getattr(transformers, TASKS[task])
+    if type(config) not in auto._model_mapping:
+        raise HostError(f"transformers has no {task!r} head for {config.model_type!r} encoders.")
+    options.setdefault("use_safetensors", True)  # the other format is a pickle
     try:
-        model: PreTrainedModel = getattr(transformers, TASKS[task]).from_pretrained(checkpoint, **options)
-    except ValueError as error:
-        raise HostError(f"transformers has no {task!r} head for {config.model_type!r} encoders: {error}") from error
-    except (OSError, RuntimeError) as error:
-        raise CheckpointError(f"Cannot load the weights of {checkpoint!r}: {error}") from error
+        model: PreTrainedModel = auto.from_pretrained(checkpoint, **options)
+    except (OSError, RuntimeError, SafetensorError) as error:
+        raise CheckpointError(
+            f"Cannot load the weights of {checkpoint!r}: {error} If it has no safetensors but pickled weights that you "
+            "trust, pass use_safetensors=False."
+        ) from error
+    except (TypeError, ValueError) as error:
+        raise InputError(f"transformers cannot load {checkpoint!r} with the options {options}: {error}") from error
+    return settle(model)
+
+
+def settle(model: PreTrainedModel) -> PreTrainedModel:
+    """Move a loaded model's weights out of its mapped file into memory of their own, and return it.
+
+    A file maps weights to any address, and matrix kernels round differently at different alignments: without this, a
+    saved model would not answer bit for bit as the one that was saved.
+    """
+    for tensor in (*model.parameters(), *model.buffers()):
+        tensor.data = tensor.data.clone()
     return model
 
 

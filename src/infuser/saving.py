@@ -16,32 +16,36 @@ import hashlib
 import json
 import shutil
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 import transformers
-from safetensors import SafetensorError
+from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
-from transformers import PreTrainedModel
+from transformers import PreTrainedConfig, PreTrainedModel
 
 from infuser import __version__
-from infuser.errors import CheckpointError
+from infuser.errors import CheckpointError, UnknownNameError
 from infuser.hosts import is_new_weight, plain_state
-from infuser.infused import Infused, load_tokenizer, with_terms
+from infuser.infused import Infused, Method, load_tokenizer, settle, with_terms
 from infuser.registry import METHODS
 from infuser.sources.storage import load_source, save_source
 from infuser.types import Source
 
 _CARD = "infuser.json"
 _NEW = "knowledge.safetensors"
+_RIGHT_BASE = "Pass the right one as infuser.load(..., base=...)."
 
 
 def save(infused: Infused, directory: Path, *, only_new: bool) -> None:
     """Write into a temporary directory beside the target, then put it in place in one step."""
+    directory = directory.resolve()
     directory.parent.mkdir(parents=True, exist_ok=True)
+    if directory.exists() and not directory.is_dir():
+        raise CheckpointError(f"{directory} is a file; save into a new or empty directory.")
     if directory.exists() and not (directory / _CARD).exists() and any(directory.iterdir()):
         raise CheckpointError(f"{directory} holds other files; save into a new or empty directory.")
     draft = Path(tempfile.mkdtemp(prefix=f".{directory.name}-", dir=directory.parent))
@@ -51,8 +55,13 @@ def save(infused: Infused, directory: Path, *, only_new: bool) -> None:
         if directory.exists():
             old = Path(tempfile.mkdtemp(prefix=f".{directory.name}-old-", dir=directory.parent))
             directory.rename(old / "old")
-            draft.rename(directory)
-            shutil.rmtree(old)
+            try:
+                draft.rename(directory)
+            except OSError:
+                (old / "old").rename(directory)
+                raise
+            finally:
+                shutil.rmtree(old)
         else:
             draft.rename(directory)
     finally:
@@ -77,8 +86,8 @@ def _write(infused: Infused, draft: Path, *, only_new: bool) -> None:
         changed = [name for name, tensor in base.items() if not _same(tensor, state[name])]
         if changed:
             raise CheckpointError(
-                f"The host's own weights differ from {infused.base!r} ({len(changed)} tensors, e.g. {changed[0]!r}), so "
-                "the new weights alone would not restore it. Save the whole form, or freeze the host while training."
+                f"The host's own weights differ from {infused.base!r} ({len(changed)} tensors, e.g. {changed[0]!r}), "
+                "so the new weights alone would not restore it. Save the whole form, or freeze the host while training."
             )
         card["base"] = {"id": infused.base, "sha256": digest(base)}
         model.config.save_pretrained(draft)
@@ -93,31 +102,45 @@ def _write(infused: Infused, draft: Path, *, only_new: bool) -> None:
 def load(directory: Path, *, sources: Sequence[Source] | None, base: str | None) -> Infused:
     """Read a saved directory in a new process, or say which part of it is broken."""
     card = _read_card(directory)
-    new = _read_new(directory / _NEW)
-    if card["form"] == "whole":
-        model = _read_model(card["model"], str(directory))
-        origin = card["base"]["id"]
-    else:
-        origin = base or card["base"]["id"]
-        config = transformers.AutoConfig.from_pretrained(directory)
-        model = _read_model(card["model"], origin, config=config)
-        found = digest({name: t for name, t in model.state_dict().items() if name not in new})
-        if found != card["base"]["sha256"]:
-            raise CheckpointError(
-                f"{directory} holds new weights for the base checkpoint {card['base']['id']!r} (sha256 "
-                f"{card['base']['sha256'][:12]}...), but {origin!r} has other weights ({found[:12]}...). Pass the "
-                "right one as infuser.load(..., base=...)."
-            )
-    if sources is None:
-        sources = [load_source(record, directory / "sources" / str(i)) for i, record in enumerate(card["sources"])]
-    if len(sources) != len(card["sources"]):
+    if sources is not None and len(sources) != len(card["sources"]):
         raise CheckpointError(
             f"{directory} was saved with {len(card['sources'])} sources, but {len(sources)} were given to load()."
         )
-    method = METHODS[card["method"]["name"]](**card["method"]["settings"])
+    if sources is None:
+        sources = [load_source(record, directory / "sources" / str(i)) for i, record in enumerate(card["sources"])]
+    method = _method_of(card, directory)
+    new = _read_new(directory / _NEW)
+    if card["form"] == "whole":
+        origin = card["base"].get("id")
+        model = _read_model(card["model"], str(directory), new)
+    else:
+        origin = base or card["base"].get("id")
+        model = _read_model(card["model"], str(origin), new, config=_read_config(directory))
+        found, wanted = _digest_of_base(model, new), str(card["base"].get("sha256"))
+        if found != wanted:
+            raise CheckpointError(
+                f"{directory} holds new weights for the base checkpoint {card['base'].get('id')!r} (sha256 "
+                f"{wanted[:12]}...), but {origin!r} has other weights ({found[:12]}...). {_RIGHT_BASE}"
+            )
     method.attach(model, n_sources=len(sources), with_terms=card["with_terms"])
-    _fill(model, new, directory)
-    return Infused(model.eval(), method, load_tokenizer(str(directory)), tuple(sources), origin)
+    _fill(model, new, directory / _NEW)
+    model.train(False)
+    return Infused(model, method, load_tokenizer(str(directory)), tuple(sources), origin)
+
+
+def restore(model: PreTrainedModel, checkpoint: Path) -> None:
+    """Fill in the new weights that a checkpoint of an infused model holds, as `transformers.Trainer` writes it."""
+    found: dict[str, Tensor] = {}
+    for path in sorted(checkpoint.glob("model*.safetensors")):
+        with safe_open(path, framework="pt") as file:
+            found |= {name: file.get_tensor(name) for name in file.keys() if is_new_weight(name)}  # noqa: SIM118
+    if found:
+        own, prefix = model.state_dict(), f"{model.base_model_prefix}."
+        named = {}
+        for name, tensor in found.items():  # a head more or less changes the beginning of all names
+            spellings = (name, name.removeprefix(prefix), prefix + name)
+            named[next((spelling for spelling in spellings if spelling in own), name)] = tensor
+        _fill(model, named, checkpoint)
 
 
 def digest(state: Mapping[str, Tensor]) -> str:
@@ -136,12 +159,35 @@ def _read_card(directory: Path) -> dict[str, Any]:
         raise CheckpointError(f"{directory} is not a saved infused model: it has no {_CARD}.")
     try:
         card: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        missing = {"form", "method", "with_terms", "model", "sources", "base"} - card.keys()
-    except (ValueError, AttributeError) as error:
+        kinds = {"form": str, "method": dict, "with_terms": bool, "model": str, "sources": list, "base": dict}
+        wrong = [name for name, kind in kinds.items() if not isinstance(card.get(name), kind)]
+        wrong += ["form"] if card["form"] not in ("whole", "only-new") else []
+    except (OSError, ValueError, AttributeError, KeyError) as error:
         raise CheckpointError(f"{path} is damaged ({error}); save the model again.") from error
-    if missing:
-        raise CheckpointError(f"{path} is damaged: it lacks {', '.join(sorted(missing))}. Save the model again.")
+    if wrong:
+        raise CheckpointError(f"{path} is damaged: it lacks a usable {', '.join(wrong)}. Save the model again.")
     return card
+
+
+def _method_of(card: dict[str, Any], directory: Path) -> Method:
+    try:
+        method: Method = METHODS[card["method"]["name"]](**card["method"]["settings"])
+    except (TypeError, KeyError) as error:
+        if isinstance(error, UnknownNameError):
+            raise
+        raise CheckpointError(
+            f"The method in {directory / _CARD} cannot be set up ({error}). The file is damaged or comes from another "
+            f"version of infuser than {__version__}."
+        ) from error
+    return method
+
+
+def _read_config(directory: Path) -> PreTrainedConfig:
+    try:
+        config: PreTrainedConfig = transformers.AutoConfig.from_pretrained(directory)
+    except (OSError, ValueError, KeyError) as error:
+        raise CheckpointError(f"{directory / 'config.json'} is missing or damaged; save the model again.") from error
+    return config
 
 
 def _read_new(path: Path) -> dict[str, Tensor]:
@@ -151,23 +197,43 @@ def _read_new(path: Path) -> dict[str, Tensor]:
         raise CheckpointError(f"{path} is missing or damaged ({error}); save the model again.") from error
 
 
-def _read_model(kind: str, checkpoint: str, **options: Any) -> PreTrainedModel:
-    if not hasattr(transformers, kind):
-        raise CheckpointError(f"This transformers ({transformers.__version__}) has no class {kind!r}.")
+def _read_model(kind: str, checkpoint: str, new: Mapping[str, Tensor], **options: Any) -> PreTrainedModel:
+    """Load the host; weights that are not among `new` must be there, or transformers would make them up."""
+    cls: Any = getattr(transformers, kind, None)
+    is_model = isinstance(cls, type) and issubclass(cls, PreTrainedModel)
+    if not is_model:
+        raise CheckpointError(f"This transformers ({transformers.__version__}) has no model class {kind!r}.")
+    hint = _RIGHT_BASE if options else "Save the model again."
+    options |= {"use_safetensors": True, "output_loading_info": True}
     try:
-        model: PreTrainedModel = getattr(transformers, kind).from_pretrained(checkpoint, **options)
-    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
-        raise CheckpointError(f"Cannot load the host from {checkpoint!r}: it is missing or damaged. ({error})") from error
-    return model
+        model, info = cls.from_pretrained(checkpoint, **options)
+    except (OSError, ValueError, RuntimeError, KeyError, TypeError, SafetensorError) as error:
+        raise CheckpointError(
+            f"Cannot load the host from {checkpoint!r}: it is missing or damaged. {hint} ({error})"
+        ) from error
+    missing = sorted(set(info["missing_keys"]) - new.keys())
+    if missing:
+        raise CheckpointError(f"The host in {checkpoint!r} lacks {len(missing)} weights, e.g. {missing[0]!r}. {hint}")
+    return settle(model)
 
 
-def _fill(model: PreTrainedModel, new: Mapping[str, Tensor], directory: Path) -> None:
+def _fill(model: PreTrainedModel, new: Mapping[str, Tensor], where: Path) -> None:
     wanted = {name for name in model.state_dict() if is_new_weight(name)}
-    lacking: Iterable[str] = sorted(wanted - new.keys())
-    _, surplus = model.load_state_dict(dict(new), strict=False)
+    for name, weight in model.named_parameters():
+        if name in new:  # new weights may be kept in a finer type than the host's
+            weight.data = weight.data.to(new[name].dtype)
+    try:
+        _, surplus = model.load_state_dict(dict(new), strict=False)
+    except RuntimeError as error:
+        raise CheckpointError(
+            f"The new weights in {where} have other shapes than the method's settings and number of sources ask for. "
+            f"({error})"
+        ) from error
+    lacking = sorted(wanted - new.keys())
     if lacking or surplus:
         raise CheckpointError(
-            f"{directory / _NEW} does not fit its {_CARD}: missing {list(lacking)[:3]}, unexpected {surplus[:3]}."
+            f"The new weights in {where} do not fit the method's settings and sources: missing {lacking[:3]}, "
+            f"unexpected {surplus[:3]}."
         )
 
 
@@ -175,13 +241,18 @@ def _base_state(model: PreTrainedModel, base: str | None) -> dict[str, Tensor]:
     """Return the tensors that the base checkpoint itself holds; a fresh head is not among them."""
     if base is None:
         raise CheckpointError("Saving only new weights needs a base checkpoint: give infuse() a hub id or a directory.")
+    cls: Any = type(model)
     try:
         config = copy.deepcopy(model.config)  # loading writes into it
-        fresh, info = type(model).from_pretrained(base, config=config, output_loading_info=True)
-    except OSError as error:
+        fresh, info = cls.from_pretrained(base, config=config, use_safetensors=True, output_loading_info=True)
+    except (OSError, ValueError, RuntimeError, SafetensorError) as error:
         raise CheckpointError(f"The base checkpoint {base!r} cannot be loaded again: {error}") from error
     missing = set(info["missing_keys"])
     return {name: tensor for name, tensor in plain_state(fresh).items() if name not in missing}
+
+
+def _digest_of_base(model: PreTrainedModel, new: Mapping[str, Tensor]) -> str:
+    return digest({name: tensor for name, tensor in model.state_dict().items() if name not in new})
 
 
 def _same(first: Tensor, second: Tensor) -> bool:

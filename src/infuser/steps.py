@@ -24,6 +24,8 @@ Example = Mapping[str, Any]
 """A text, perhaps its pair, and a label: {"text": ..., "pair": ..., "label": ...}; only `collate` looks inside."""
 Collate = Callable[[list[Example]], Mapping[str, Tensor]]
 """Turns examples into the model's keywords, "labels" among them."""
+_POOL = 8
+"""Batches that are sorted by length together."""
 Share = tuple[list[int], float]
 """The examples that one process reads in one batch, and how much their mean loss counts in the step."""
 
@@ -36,6 +38,8 @@ class StepPlan:
     batch_size: int
     accumulate: int
     seed: int
+    lengths: Sequence[int] | None = None
+    """How long each example is, to put alike ones into a batch; None leaves them to chance."""
 
     @property
     def n_epoch_steps(self) -> int:
@@ -44,9 +48,23 @@ class StepPlan:
 
     def epoch(self, epoch: int, process: int, n_processes: int) -> list[list[Share]]:
         """Return, for each step of an epoch, what this process reads in each of its batches."""
-        order = np.random.default_rng((self.seed, epoch)).permutation(self.n_examples).tolist()
+        chance = np.random.default_rng((self.seed, epoch))
+        order = chance.permutation(self.n_examples).tolist()
+        if self.lengths is not None:
+            order = self._alike(order, chance)
         size = self.batch_size * self.accumulate
         return [self._step(order[at : at + size], process, n_processes) for at in range(0, len(order), size)]
+
+    def _alike(self, order: list[int], chance: np.random.Generator) -> list[int]:
+        """Sort by length within pools of some batches, so that batches have little padding and yet stay random."""
+        lengths, size = self.lengths or (), self.batch_size
+        mixed: list[int] = []
+        for at in range(0, len(order), _POOL * size):
+            pool = sorted(order[at : at + _POOL * size], key=lengths.__getitem__)
+            whole = [pool[i : i + size] for i in range(0, len(pool) - size + 1, size)]
+            chance.shuffle(whole)  # type: ignore[arg-type]
+            mixed += [example for batch in whole for example in batch] + pool[len(whole) * size :]
+        return mixed
 
     def _step(self, read: list[int], process: int, n_processes: int) -> list[Share]:
         """Share a step's examples out so that each weighs the same, however short its last batch is."""
@@ -184,3 +202,11 @@ def reporter(progress: bool | Callable[[StepReport], None], n_steps: int) -> Ite
             bar.update(task, completed=report.step, description=told)
 
         yield show
+
+
+def text_lengths(examples: Sequence[Example]) -> list[int] | None:
+    """Return the number of characters of each example, or None where examples are not texts."""
+    texts = [(example.get("text"), example.get("pair") or "") for example in examples]
+    if not all(isinstance(part, str) for text in texts for part in text):
+        return None
+    return [len(text) + len(pair) for text, pair in texts]  # type: ignore[arg-type]

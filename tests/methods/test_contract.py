@@ -10,6 +10,7 @@ import dataclasses
 import json
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -33,7 +34,7 @@ from transformers import PreTrainedModel
 
 import infuser
 from infuser.hosts import is_new_weight
-from infuser.methods import kam
+from infuser.methods import kam, kam_scores
 from infuser.registry import METHODS
 
 every_method = pytest.mark.parametrize("method", list(METHODS))
@@ -89,7 +90,8 @@ def anatomy(model: PreTrainedModel) -> dict[str, Any]:
 @every_method
 @everywhere
 def test_detach_gives_the_host_back(host: str, head: str, method: str) -> None:
-    attention = "eager" if HEADS.index(head) % 2 else "sdpa"
+    # ModernBERT's own eager attention turns float64 with much padding into NaN
+    attention = "eager" if HEADS.index(head) % 2 and host != "modernbert" else "sdpa"
     before = anatomy(tiny_host(host, head, attn_implementation=attention))
     infused = infuse_tiny(host, head, method, attn_implementation=attention)
     batch = infused.collator()(examples(head))
@@ -143,12 +145,16 @@ def test_fresh_infusion_with_terms_starts_gently(host: str, method: str) -> None
 
 # 3. Company does not matter.
 
+ABSOLUTE = ("bert", "electra", "distilbert", "albert")
+"""Hosts whose own positions count padding on the left; the RoBERTa family does not count it."""
 
-def lay_out(infused: infuser.Infused, head: str, rows: list[dict[str, Any]], *, widest: bool = False) -> dict[str, Tensor]:
-    """Return a batch; with left padding and absolute positions, words keep the positions they have alone."""
+
+def lay_out(
+    infused: infuser.Infused, rows: list[dict[str, Any]], *, widest: bool = False, positioned: Sequence[str] = ABSOLUTE
+) -> dict[str, Tensor]:
+    """Return a batch; with padding on the left, words of `positioned` hosts keep the positions they have alone."""
     batch = infused.collator(pad_to_multiple_of=N_POSITIONS if widest else None)(rows)
-    absolute = infused.model.config.model_type in ("bert", "electra", "distilbert", "albert")
-    if infused.tokenizer.padding_side == "left" and absolute:
+    if infused.tokenizer.padding_side == "left" and infused.model.config.model_type in positioned:
         batch["position_ids"] = (batch["attention_mask"].cumsum(-1) - 1).clamp(min=0)
     return batch
 
@@ -160,11 +166,11 @@ def alone_and_in_company(infused: infuser.Infused, head: str) -> float:
     with torch.no_grad():
         for order, widest in ((range(len(rows)), False), (range(len(rows) - 1, -1, -1), True)):
             places = list(order)
-            batch = lay_out(infused, head, [rows[i] for i in places], widest=widest)
+            batch = lay_out(infused, [rows[i] for i in places], widest=widest)
             assert not batch["attention_mask"].all()
             together = answer(infused.model, batch)
             for place, i in enumerate(places):
-                single = lay_out(infused, head, [rows[i]])
+                single = lay_out(infused, [rows[i]])
                 alone, among = answer(infused.model, single)[0], together[place]
                 if per_token(head):
                     alone = alone[single["attention_mask"][0].bool()]
@@ -184,7 +190,8 @@ def test_company_does_not_matter(host: str, head: str, method: str) -> None:
 @pytest.mark.parametrize("host", HOSTS)
 @pytest.mark.parametrize("head", ["encoder", "question-answering"])
 def test_company_does_not_matter_with_padding_on_the_left(host: str, head: str, method: str) -> None:
-    assert alone_and_in_company(infuse_tiny(host, head, method, padding_side="left"), head) <= 1e-9
+    tolerance = 1e-6 if host == "modernbert" else 1e-9  # its rotations are float32 whatever its own type is
+    assert alone_and_in_company(infuse_tiny(host, head, method, padding_side="left"), head) <= tolerance
 
 
 @every_method
@@ -193,10 +200,22 @@ def test_the_side_of_padding_does_not_matter(host: str, method: str) -> None:
     answers = []
     for side in ("left", "right"):
         infused = infuse_tiny(host, "encoder", method, padding_side=side)
-        batch = lay_out(infused, "encoder", examples("encoder"))
+        batch = lay_out(infused, examples("encoder"), positioned=(*ABSOLUTE, "modernbert"))
         with torch.no_grad():
             answers.append(answer(infused.model, batch)[batch["attention_mask"].bool()])
     assert (answers[0] - answers[1]).abs().max() <= 1e-9
+
+
+@pytest.mark.parametrize("host", ["bert", "albert", "modernbert"])
+def test_company_does_not_matter_when_kam_works_in_tiles(host: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    infused = infuse_tiny(host)
+    batch = infused.collator()(examples("encoder"))
+    with torch.no_grad():
+        whole = real_part(answer(infused.model, batch), batch, "encoder")
+        monkeypatch.setattr(kam_scores, "_WHOLE", 0)
+        monkeypatch.setattr(kam_scores, "_TILE_BYTES", 0)
+        assert (real_part(answer(infused.model, batch), batch, "encoder") - whole).abs().max() <= 1e-9
+    assert alone_and_in_company(infused, "encoder") <= 1e-9
 
 
 @pytest.mark.parametrize("forgotten", ["rows", "columns"])

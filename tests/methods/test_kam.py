@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from kam_reference import forward
+from methods.kam_reference import forward
 from miniatures import PAIRS, TEXTS, Repeats, tiny_host, tiny_tokenizer
 
 import infuser

@@ -17,7 +17,7 @@ from infuser.errors import InputError
 TextColumn = Annotated[str, typer.Option(help="Column that holds the text.")]
 PairColumn = Annotated[
     str | None,
-    typer.Option(help="Column that holds the other side of a sentence pair. [default: pair, if there is one]"),
+    typer.Option(help="Column that holds the other side of a sentence pair.", show_default="pair, if there is one"),
 ]
 LabelColumn = Annotated[str, typer.Option(help="Column that holds the label.")]
 
@@ -58,7 +58,7 @@ def list_labels(examples: Sequence[Record]) -> list[str]:
     found = {example["label"] for _, example in examples}
     if len(found) < 2:
         raise InputError(
-            f"All {len(examples)} training examples have the label {found.pop()!r}. Give examples of at least two labels."
+            f"All {len(examples)} training examples have the label {found.pop()!r}. Give examples of two or more."
         )
     if all(_is_whole(label) for label in found):
         return sorted(found, key=int)
@@ -131,7 +131,7 @@ def _cell(where: str, record: Mapping[str, Any], column: str, option: str) -> An
     near = difflib.get_close_matches(column, list(record), n=1)
     hint = f" Did you mean {near[0]!r}?" if near else ""
     raise InputError(
-        f"{where} has no column {column!r}.{hint} Columns: {', '.join(map(str, record))}. Choose one with {option} NAME."
+        f"{where} has no column {column!r}.{hint} Columns: {', '.join(map(str, record))}. Choose with {option} NAME."
     )
 
 

@@ -57,10 +57,13 @@ def explain(
 ) -> None:
     """Show what knowledge does to one text: what was found, each map, attention and answer with and without.
 
-    Draws a picture (PNG) and a page (HTML, one file, nothing fetched) with words on both axes. Knowledge named here
-    takes the place of what was saved with the model.
+    Draws a picture (PNG) and a page (HTML, one file, nothing fetched) with
+    words on both axes. Knowledge named here takes the place of what was
+    saved with the model.
 
-    Example: infuser explain runs/mine/model --text "buy glipizide" --pair "pharmacy near me" --layer 2 --head 5
+    Examples:
+      infuser explain runs/mine/model --text "buy glipizide" --pair "drug store"
+      infuser explain minilm --text "Bern lies on the Aare" --entities names.txt
     """
     which = _head(head)
     named = read_sources(
@@ -75,12 +78,16 @@ def explain(
     console = Console()
     infused = open_infused(model, named, Console(stderr=True))
     from infuser.explaining import explain as explain_text
+    from infuser.explaining import strongest_change
     from infuser.reports import write_explanation, write_png
 
     explanation = explain_text(infused, text, pair, layer=layer, head=which)
     _tell_found(console, infused, text, pair)
     _tell_answers(console, explanation)
     _tell_changes(console, explanation, fresh=not (Path(model) / CARD).exists())
+    strongest = strongest_change(infused, text, pair)
+    if strongest != (explanation.layer, explanation.head) and explanation.largest_changes(1):
+        console.print(f"Attention changes most with --layer {strongest[0]} --head {strongest[1]}", highlight=False)
     picture = write_png(explanation, out / "explanation.png")
     page = write_explanation(explanation, out / "explanation.html")
     console.print(f"\nPicture: {picture}\nPage:    {page}", markup=False, highlight=False, soft_wrap=True)
@@ -102,12 +109,17 @@ def _tell_found(console: Console, infused: Infused, text: str, pair: str | None)
     for name, one in zip(source_names(infused.sources), found, strict=True):
         lines = list(_told(one))
         console.print(
-            f"[b]{escape(name)}[/b] found {len(one.spans)} spans, {len(one.links)} links, {len(one.terms)} terms"
+            f"[b]{escape(name)}[/b] found {_count(len(one.spans), 'span')}, {_count(len(one.links), 'link')}, "
+            f"{_count(len(one.terms), 'term')}"
         )
         for line in lines[:_MOST_LINES]:
             console.print(f"  {line}", markup=False, highlight=False)
         if len(lines) > _MOST_LINES:
             console.print(f"  and {len(lines) - _MOST_LINES} more")
+
+
+def _count(n: int, what: str) -> str:
+    return f"{n:,} {what}{'' if n == 1 else 's'}"
 
 
 def _told(found: Annotations) -> Iterator[str]:
@@ -152,8 +164,11 @@ def _tell_changes(console: Console, explanation: Explanation, *, fresh: bool) ->
     for row, column in changes:
         before, after = explanation.plain[row, column], explanation.infused[row, column]
         console.print(
-            f"  {words[row]} reads {words[column]}: {before:.3f} -> {after:.3f}", markup=False, highlight=False
+            f"  {words[row]} reads {words[column]}: {before:.4f} -> {after:.4f}", markup=False, highlight=False
         )
     if not changes:
-        why = " It is freshly infused; knowledge changes it once it is trained (infuser train)." if fresh else ""
-        console.print(f"Knowledge did not change the attention of {explanation.place}.{why}", highlight=False)
+        console.print(f"Knowledge did not change the attention of {explanation.place}.", highlight=False)
+    if fresh:
+        console.print(
+            "This model is freshly infused: knowledge changes it once it is trained, see infuser train --help."
+        )

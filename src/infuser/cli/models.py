@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import logging
+import re
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
 
 CARD = "infuser.json"
 """The file by which a saved infused model is known."""
+_HUB_ID = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
 _HEAD = "ForSequenceClassification"
 
 
@@ -30,16 +33,18 @@ _HEAD = "ForSequenceClassification"
 def loading(console: Console, what: str) -> Iterator[None]:
     """Show that something is loaded, and keep transformers from telling about expected things on the way."""
     with console.status(f"Loading {what}"):
-        from transformers.utils import logging
+        from transformers.utils import logging as transformers_logging
 
-        logging.disable_progress_bar()
-        logging.set_verbosity_error()  # a fresh head is what training asks for
+        logging.getLogger("huggingface_hub").setLevel("ERROR")  # it tells of every attempt to connect
+        transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+        transformers_logging.set_verbosity_error()  # type: ignore[no-untyped-call]  # a fresh head is what training asks for
         yield
 
 
 def find_checkpoint(name: str, console: Console) -> str:
     """Return what transformers can load: the folder of an asset, which is fetched when missing, or the name itself."""
-    if Path(name).exists() or name not in assets.ASSETS:
+    if name not in assets.ASSETS or Path(name).exists():
+        _check_exists(name)
         return name
     with console.status(f"Fetching {name}") as status:
 
@@ -49,8 +54,20 @@ def find_checkpoint(name: str, console: Console) -> str:
         return str(assets.fetch(name, progress=tell))
 
 
+def _check_exists(name: str) -> None:
+    """Say at once that there is no such folder, where a name cannot be a hub id: asking the hub takes its time."""
+    path = Path(name)
+    if path.exists() or (_HUB_ID.fullmatch(name) and not (path.parts[1:] and Path(path.parts[0]).exists())):
+        return
+    raise CheckpointError(
+        f"There is no model {name!r}: no such folder, and not a hub id either. See what can be fetched with: "
+        "infuser assets list"
+    )
+
+
 def open_infused(name: str, sources: Sequence[Source], console: Console) -> Infused:
     """Return a saved infused model (given sources replace its own), or a plain checkpoint infused on the fly."""
+    folder = find_checkpoint(name, console)
     with loading(console, "the model"):
         import infuser
 
@@ -61,10 +78,9 @@ def open_infused(name: str, sources: Sequence[Source], console: Console) -> Infu
                 f"{name!r} holds no knowledge (it has no {CARD}). Name some to infuse it on the fly, e.g. --entities "
                 "FILE, or give a folder that `infuser train` wrote."
             )
-        folder = find_checkpoint(name, console)
         task = "sequence-classification" if is_classifier(folder) else "encoder"
         infused = infuser.infuse(folder, sources=sources, task=task)
-        infused.model.eval()
+        infused.model.train(False)
         return infused
 
 
@@ -80,16 +96,16 @@ def open_classifier(
         model = infused.model
         collator = infused.collator() if knowledge else plain_collator(model, infused.tokenizer)
     else:
+        folder = find_checkpoint(name, console)
         with loading(console, "the model"):
             from infuser.infused import load_model, load_tokenizer
 
-            folder = find_checkpoint(name, console)
-            model = load_model(folder, "sequence-classification")
             if not is_classifier(folder):
                 raise CheckpointError(
                     f"{name!r} is an encoder without a trained classifier. Train one: infuser train {name} DATA"
                 )
-            model.eval()
+            model = load_model(folder, "sequence-classification")
+            model.train(False)
             collator = plain_collator(model, load_tokenizer(folder))
     if not type(model).__name__.endswith(_HEAD):
         raise CheckpointError(f"{name!r} holds a {type(model).__name__}; predicting labels takes a ...{_HEAD}.")
@@ -124,13 +140,16 @@ def classifier_options(checkpoint: str, labels: Sequence[str]) -> dict[str, Any]
 
 
 def _config(checkpoint: str) -> dict[str, Any]:
-    """Return a checkpoint's config.json, or nothing; loading it says what is wrong."""
+    """Return a checkpoint's config.json."""
     from transformers import PreTrainedConfig
 
     try:
         config: dict[str, Any] = PreTrainedConfig.get_config_dict(checkpoint)[0]
-    except (OSError, ValueError):
-        return {}
+    except (OSError, ValueError) as error:
+        raise CheckpointError(
+            f"Cannot load the checkpoint {checkpoint!r}: it is neither a folder with a config.json nor a hub id that "
+            f"can be reached from here. ({str(error).splitlines()[0]})"
+        ) from error
     return config
 
 

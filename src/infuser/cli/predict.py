@@ -44,8 +44,8 @@ def predict(
         Path | None,
         typer.Argument(
             metavar="[DATA|-]",
-            help="Texts: .csv, .tsv, .jsonl, .json or .txt; - reads standard input (JSON lines, or a text per line, its "
-            "pair behind a tab). Labels are not needed.",
+            help="Texts: .csv, .tsv, .jsonl, .json or .txt; - reads standard input (JSON lines, or a text per line, "
+            "its pair behind a tab). Labels are not needed.",
             show_default=False,
         ),
     ] = None,
@@ -70,13 +70,14 @@ def predict(
 ) -> None:
     """Label texts with a trained model.
 
-    Writes one JSON object per text, in order: text, pair, label and the probability of each label. Knowledge named
-    here takes the place of what was saved with the model: a newer list of names needs no new training.
+    Writes one JSON object per text, in order: text, pair, label and the
+    probability of each label. Knowledge named here takes the place of what
+    was saved with the model: a newer list of names needs no new training.
 
     Examples:
-    infuser predict runs/mine/model new.csv --out predictions.jsonl
-
-    infuser predict runs/mine/model --text "buy glipizide" --pair "pharmacy near me"
+      infuser predict runs/mine/model new.csv --out predictions.jsonl
+      infuser predict runs/mine/model --text "buy glipizide" --pair "drug store"
+      cat texts.txt | infuser predict runs/mine/model - > predictions.jsonl
     """
     if (data is None) == (text is None):
         raise InputError("Give either a file (or - for standard input) or --text TEXT.")
@@ -164,7 +165,7 @@ def _show(model: PreTrainedModel, collator: Collator, example: dict[str, Any]) -
         table.add_column("without knowledge")
     for column in table.columns[1:]:
         column.justify = "right"
-    for label, share in sorted(columns[0].items(), key=lambda item: -item[1]):
+    for label in sorted(columns[0], key=lambda label: -columns[0][label]):
         style = "bold" if label == answer["label"] else None
         table.add_row(escape(label), *(f"{column[label]:.4f}" for column in columns), style=style)
     Console().print(table)

@@ -40,15 +40,13 @@ class Run:
 
     def begin(self, made_with: dict[str, Any], *, restart: bool) -> None:
         """Write down what the run is made with, or see that it is the same as what was begun here before."""
-        if not self.record.exists():
-            if self.model.exists():
-                raise InputError(
-                    f"{self.model} exists, but no run was recorded in {self.folder}. Choose another --out."
-                )
-        elif restart:
+        begun = self.model.exists() or (self.checkpoints.exists() and any(self.checkpoints.iterdir()))
+        if begun and not self.record.exists():
+            raise InputError(f"{self.folder} holds a model or checkpoints, but no train.json. Choose another --out.")
+        if begun and restart:
             for part in (self.model, self.checkpoints):
                 shutil.rmtree(part, ignore_errors=True)
-        else:
+        elif begun:
             self._compare(made_with)
             return
         versions = {"infuser": __version__} | {name: importlib.metadata.version(name) for name in _PACKAGES}

@@ -39,8 +39,8 @@ SourcesFile = Annotated[
     typer.Option(
         "--sources",
         metavar="FILE",
-        help="All sources in one .toml or .json file, with their settings: \\[\\[source]] kind = 'graph', file = 'g.tsv', "
-        "hops = 2. Its sources come before those of flags.",
+        help="All sources in one .toml or .json file, with their settings: \\[\\[source]] kind = 'graph', "
+        "file = 'g.tsv', hops = 2. Its sources come before those of flags.",
         rich_help_panel=_PANEL,
         show_default=False,
     ),

@@ -7,13 +7,11 @@ DIR/model/         the trained model
 
 from __future__ import annotations
 
-import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from infuser.cli.examples import (
     Columns,
@@ -37,6 +35,7 @@ from infuser.cli.sources import (
     TermCount,
     read_sources,
 )
+from infuser.cli.telling import annotate, in_lines, tell_next, tell_result
 from infuser.errors import InputError
 from infuser.types import Source
 
@@ -45,7 +44,7 @@ if TYPE_CHECKING:
 
     from infuser.infused import Infused
     from infuser.signals import Collator
-    from infuser.training import StepReport, TrainResult, TrainSettings
+    from infuser.training import TrainResult, TrainSettings
 
 _HELD_OUT = 0.1
 _STEPS = "Training"
@@ -63,7 +62,7 @@ def train(
     out: Annotated[Path, typer.Option(help="Folder for the model, the record of the run and its checkpoints.")],
     dev: Annotated[
         Path | None,
-        typer.Option(help="Examples to evaluate on. [default: a tenth of the training examples]", show_default=False),
+        typer.Option(help="Examples to evaluate on.", show_default="a tenth of the training examples"),
     ] = None,
     text_column: TextColumn = "text",
     pair_column: PairColumn = None,
@@ -85,31 +84,29 @@ def train(
     learning_rate: Annotated[float, _setting(help="Highest step size of the encoder and its head.")] = 5e-5,
     new_learning_rate: Annotated[
         float | None,
-        _setting(help="The same for the new knowledge weights. [default: learning rate]", show_default=False),
+        _setting(help="The same for the new knowledge weights.", show_default="learning rate"),
     ] = None,
     metric: Annotated[
         str | None,
-        _setting(
-            help="What decides on the dev set. [default: auc for two labels, accuracy for more]", show_default=False
-        ),
+        _setting(help="What decides on the dev set.", show_default="auc for two labels, accuracy for more"),
     ] = None,
     patience: Annotated[int, _setting(help="Epochs without improvement after which training stops.")] = 2,
     precision: Annotated[Literal["no", "bf16", "fp16"], _setting(help="Compute in 16 bits where that is safe.")] = "no",
     checkpoint_every: Annotated[
-        int | None, _setting(help="Steps between checkpoints. [default: one per epoch]", show_default=False)
+        int | None, _setting(help="Steps between checkpoints.", show_default="one per epoch")
     ] = None,
     workers: Annotated[int, _setting(help="Processes that prepare batches in the background.")] = 0,
     seed: Annotated[int, _setting(help="Decides order, dropout and the new head.")] = 0,
 ) -> None:
     """Fine-tune an encoder to label texts, with knowledge inside its attention.
 
-    Labels are words or whole numbers; their names are kept in the model. A command that was stopped goes on from its
-    last checkpoint when it is run again.
+    Labels are words or whole numbers; their names are kept in the model. A
+    command that was stopped goes on from its last checkpoint when it is run
+    again. Knowledge is named by files; each becomes one attention map.
 
     Examples:
-    infuser train minilm train.csv --dev dev.csv --graph triples.tsv --aliases names.tsv --out runs/mine
-
-    infuser train minilm train.csv --dev dev.csv --plain --out runs/plain
+      infuser train minilm train.csv --graph triples.tsv --out runs/mine
+      infuser train minilm train.csv --dev dev.csv --plain --out runs/plain
     """
     named = (
         []
@@ -155,28 +152,29 @@ def train(
         n_workers=workers,
     )
     run = Run(out)
+    model, collator, infused = _prepare(checkpoint, named, labels, seed)
     run.begin(
         _made_with(checkpoint, settings, labels, named, examples=digest_of(examples), dev=digest_of(dev_examples)),
         restart=restart,
     )
-    model, collator, infused = _prepare(checkpoint, named, labels, seed)
     if infused is not None:
-        examples, dev_examples = (_annotate(console, collator, part) for part in (examples, dev_examples))
+        examples = annotate(console, collator, examples, "training")
+        dev_examples = annotate(console, collator, dev_examples, "dev")
     result = _fit(model, collator, examples, dev_examples, settings, run.checkpoints, resume=not restart)
     if infused is None:
         save_plain(model, collator.tokenizer, run.model)
     else:
         infused.save(run.model)
     run.finish(result.to_json() | {"new_weights": 0 if infused is None else infused.n_new_weights()})
-    _tell_result(console, result, infused)
-    _tell_next(console, run, checkpoint, data, dev, dev_examples, plain=plain)
+    tell_result(console, result, infused)
+    tell_next(console, run, dev_examples, plain=plain)
 
 
 def _needed(sources: list[Source]) -> list[Source]:
     if not sources:
         raise InputError(
-            "No knowledge was named. Give --entities, --phrases, --correlation, --graph or --sources FILE, or --plain to "
-            "train without."
+            "No knowledge was named. Give --entities, --phrases, --correlation, --graph or --sources FILE, or --plain "
+            "to train without."
         )
     return sources
 
@@ -220,24 +218,6 @@ def _prepare(
         return model, plain_collator(model, load_tokenizer(folder)), None
 
 
-def _annotate(console: Console, collator: Collator, examples: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Ask the sources once for all epochs, and tell how much they know about these texts."""
-    from infuser.explaining import source_names
-
-    texts, pairs = [example["text"] for example in examples], [example["pair"] for example in examples]
-    found = collator.annotate(texts, pairs, progress=Console(stderr=True).is_terminal)
-    for place, name in enumerate(source_names(collator.sources)):
-        of_source = [of_text[place] for of_text in found]
-        n_reached = sum(1 for one in of_source if one.links or one.terms)
-        n_links = sum(len(one.links) for one in of_source)
-        console.print(
-            f"{name}: {n_links:,} links in {n_reached:,} of {len(texts):,} texts", markup=False, highlight=False
-        )
-        if not n_reached:
-            console.print("  It knows nothing about these texts. Are its names spelled as in them?", style="yellow")
-    return [{**example, "annotations": of_text} for example, of_text in zip(examples, found, strict=True)]
-
-
 def _fit(
     model: PreTrainedModel,
     collator: Collator,
@@ -251,7 +231,7 @@ def _fit(
     from infuser.training import train as fine_tune
 
     told = Console(stderr=True)
-    progress = True if told.is_terminal else _in_lines(told)
+    progress = True if told.is_terminal else in_lines(told)
     try:
         return fine_tune(
             model, examples, collator, dev=dev, settings=settings, out=checkpoints, resume=resume, progress=progress
@@ -259,63 +239,3 @@ def _fit(
     except KeyboardInterrupt as error:
         told.print("\nStopped. The same command goes on from the last checkpoint.")
         raise typer.Exit(130) from error
-
-
-def _in_lines(console: Console) -> Any:
-    """Return a reporter for log files: a line now and then instead of a bar."""
-
-    def show(report: StepReport) -> None:
-        if report.step == report.n_steps or report.step % max(1, report.n_steps // 20) == 0:
-            best = "" if report.best is None else f", best {report.best:.4f}"
-            speed = f"{report.examples_per_second:.0f} examples/s"
-            console.print(
-                f"step {report.step} of {report.n_steps}: loss {report.loss:.4f}{best}, {speed}", highlight=False
-            )
-
-    return show
-
-
-def _tell_result(console: Console, result: TrainResult, infused: Infused | None) -> None:
-    table = Table("epoch", "training loss", f"dev {result.metric}")
-    for entry in result.history:
-        style = "bold" if entry.step == result.best_step else None
-        table.add_row(f"{entry.epoch:g}", f"{entry.loss:.4f}", f"{entry.metrics[result.metric]:.4f}", style=style)
-    console.print(table)
-    early = ", stopped early" if result.stopped_early else ""
-    new = "" if infused is None else f", {infused.n_new_weights():,} new weights"
-    console.print(
-        f"Best dev {result.metric} [b]{result.best:.4f}[/b] at step {result.best_step} of {result.steps}{early}; "
-        f"{result.seconds:.0f} s, {result.examples_per_second:.0f} examples/s{new}",
-        highlight=False,
-    )
-
-
-def _tell_next(
-    console: Console,
-    run: Run,
-    checkpoint: str,
-    data: Path,
-    dev: Path | None,
-    examples: list[dict[str, Any]],
-    *,
-    plain: bool,
-) -> None:
-    """End with commands that can be copied; the text is the dev example about which most is known."""
-    shown = max(examples, key=lambda example: sum(len(one.links) for one in example.get("annotations", ())))
-    pair = "" if shown["pair"] is None else f" --pair {shlex.quote(shown['pair'])}"
-    text = f"--text {shlex.quote(shown['text'])}{pair}"
-    model, others = shlex.quote(str(run.model)), "" if dev is None else f" --dev {shlex.quote(str(dev))}"
-    steps = [f"infuser predict {model} NEW.csv --out predictions.jsonl", f"infuser predict {model} {text}"]
-    if plain:
-        steps.append(
-            f"infuser train {shlex.quote(checkpoint)} {shlex.quote(str(data))}{others} --entities NAMES.txt --out DIR"
-        )
-    else:
-        steps.insert(1, f"infuser explain {model} {text} --out {shlex.quote(str(run.folder / 'explain'))}")
-        baseline = shlex.quote(f"{run.folder}-plain")
-        steps.append(
-            f"infuser train {shlex.quote(checkpoint)} {shlex.quote(str(data))}{others} --plain --out {baseline}"
-        )
-    console.print("\n[b]What to try next[/b]")
-    for step in steps:
-        console.print(f"  {step}", markup=False, highlight=False, soft_wrap=True)

@@ -112,25 +112,26 @@ def plain_state(host: PreTrainedModel) -> dict[str, Tensor]:
     return {name: tensor for name, tensor in host.state_dict().items() if not is_new_weight(name)}
 
 
-def terms_for_layers(base: PreTrainedModel, ids: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
+def terms_for_layers(base: Any, ids: Tensor, start: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
     """Yield keys and values (batch, heads, terms, head size) of auxiliary subwords for each attention module.
 
-    Their states are the embedding output, the same at every layer. They are embedded as a text of their own, from
-    position 0 on, so that neither the text's length nor its padding matters.
+    Their states are the embedding output, the same at every layer. They are embedded as a text of their own, so that
+    the text's length does not matter. Encoders that turn keys by their position count the terms from `start` (batch,),
+    the position of the text's first token, so that its padding does not matter either.
     """
     anatomy = HOSTS[base.config.model_type]
     n_heads = base.config.num_attention_heads
     states = anatomy.enter(base, base.embeddings(input_ids=ids))
     for block in anatomy.blocks(base):
         keys, values = anatomy.project(anatomy.attention(block), anatomy.prepare(block, states))
-        keys, values = (x.unflatten(-1, (n_heads, -1)).transpose(1, 2) for x in (keys, values))
+        keys, values = (x.view(*x.shape[:2], n_heads, -1).transpose(1, 2) for x in (keys, values))
         if hasattr(base, "rotary_emb"):
-            keys = _rotate(base, block, keys, states)
+            keys = _rotate(base, block, keys, states, start)
         yield keys, values
 
 
-def _rotate(base: Any, block: Any, keys: Tensor, states: Tensor) -> Tensor:
-    positions = torch.arange(keys.shape[2], device=keys.device)[None]
+def _rotate(base: Any, block: Any, keys: Tensor, states: Tensor, start: Tensor) -> Tensor:
+    positions = start[:, None] + torch.arange(keys.shape[2], device=keys.device)
     cos, sin = (x[:, None] for x in base.rotary_emb(states, positions, block.attention_type))
     left, right = keys.chunk(2, dim=-1)
     rotated: Tensor = keys * cos + torch.cat((-right, left), dim=-1) * sin

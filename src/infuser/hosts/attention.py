@@ -1,9 +1,10 @@
 """How knowledge reaches the place where scores become attention.
 
 transformers looks up its attention function by the name in the host's config. We register one function per plain
-function ("infuser_sdpa", "infuser_eager"): it hands over to the module's `knowledge` child when the call carries
-knowledge, and to the plain function otherwise. The mask function must be registered under the same name: with only
-the first, the mask arrives as None and padding is attended to, silently.
+function ("infuser_sdpa", "infuser_eager"), as soon as this file is imported, so that a model that arrives in another
+process finds it too. It hands over to the module's `knowledge` child when the call carries knowledge, and to the plain
+function otherwise. The mask function must be registered under the same name: with only the first, the mask arrives as
+None and padding is attended to, silently.
 """
 
 from __future__ import annotations
@@ -18,9 +19,11 @@ from transformers import AttentionInterface, AttentionMaskInterface, PreTrainedM
 from transformers.masking_utils import sdpa_mask
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
+from infuser.errors import HostError
 from infuser.hosts.anatomy import NEW
 
 _PREFIX = "infuser_"
+_MEMORY = "_attention_before_infusion"
 
 
 def plug_in(host: PreTrainedModel) -> None:
@@ -28,16 +31,29 @@ def plug_in(host: PreTrainedModel) -> None:
     plain = host.config._attn_implementation
     if plain.startswith(_PREFIX):
         return
-    # flash and flex kernels never form the scores that knowledge is mixed into
-    plain = plain if plain in ("sdpa", "eager") else "sdpa"
-    AttentionInterface.register(_PREFIX + plain, partial(_attend, plain=plain))
-    AttentionMaskInterface.register(_PREFIX + plain, sdpa_mask)
+    if plain not in ("sdpa", "eager"):  # flash and flex kernels never form the scores that knowledge is mixed into
+        setattr(host, _MEMORY, plain)
+        plain = "sdpa"
     host.set_attn_implementation(_PREFIX + plain)
 
 
 def unplug(host: PreTrainedModel) -> None:
     """Give the host its plain attention function back."""
-    host.set_attn_implementation(host.config._attn_implementation.removeprefix(_PREFIX))
+    plain = host.config._attn_implementation.removeprefix(_PREFIX)
+    if hasattr(host, _MEMORY):
+        plain = getattr(host, _MEMORY)
+        delattr(host, _MEMORY)
+    host.set_attn_implementation(plain)
+
+
+def check_plugged_in(host: PreTrainedModel) -> None:
+    """Refuse a host whose attention function was exchanged after the infusion: it would ignore knowledge silently."""
+    name = host.config._attn_implementation
+    if not name.startswith(_PREFIX):
+        raise HostError(
+            f"The batch carries knowledge, but this infused model's attention was set to {name!r}, which cannot read "
+            f"it. Set it back: model.set_attn_implementation('{_PREFIX}sdpa')."
+        )
 
 
 def _attend(
@@ -63,7 +79,7 @@ def _attend(
         knowledge,
         scaling=options["scaling"],
         dropout=options["dropout"],
-        want_weights=bool(options.get("output_attentions")),
+        want_weights=plain == "eager" or bool(options.get("output_attentions")),
     )
     return out
 
@@ -84,7 +100,14 @@ def _attend_plainly(
         )
         return result
     if mask is not None and mask.dtype == torch.bool:  # eager functions add their mask
-        mask = torch.zeros_like(mask, dtype=query.dtype).masked_fill_(~mask, torch.finfo(query.dtype).min)
+        # some do their softmax in float32, where the lowest float64 would be minus infinity
+        lowest = max(torch.finfo(query.dtype).min, torch.finfo(torch.float32).min)
+        mask = torch.zeros_like(mask, dtype=query.dtype).masked_fill_(~mask, lowest)
     eager = sys.modules[type(module).__module__].eager_attention_forward
     result = eager(module, query, key, value, mask, **options)
     return result
+
+
+for _plain in ("sdpa", "eager"):
+    AttentionInterface.register(_PREFIX + _plain, partial(_attend, plain=_plain))
+    AttentionMaskInterface.register(_PREFIX + _plain, sdpa_mask)

@@ -22,10 +22,11 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from infuser.errors import InputError
-from infuser.hosts import anatomy_of, attentions, plug_in, terms_for_layers, unplug
+from infuser.hosts import anatomy_of, attentions, check_plugged_in, plug_in, terms_for_layers, unplug
 from infuser.methods.kam_scores import attend
 from infuser.registry import METHODS
 from infuser.signals.maps import draw_maps
+from infuser.signals.reading import follow_padding
 
 
 @dataclass(slots=True)
@@ -44,6 +45,8 @@ class Knowledge:
     """Keys and values of the gap and the terms, for each attention module."""
     fused: dict[int, Tensor] = field(default_factory=dict)
     """Fused scores by layer, for the residual link."""
+    passed: bool = False
+    """Whether it has gone through a layer without gradients."""
 
 
 class MapMixer(nn.Module):
@@ -93,7 +96,9 @@ class MapMixer(nn.Module):
         plain = identity_kernel(n_heads, size).to(like)
         if self.fusion == "mean":
             share = self.alpha / (1 + n_sources)
-            return torch.cat([(1 - self.alpha + share) * plain, share * like.new_ones(n_heads, n_sources, 1, 1)], 1), None
+            return torch.cat(
+                [(1 - self.alpha + share) * plain, share * like.new_ones(n_heads, n_sources, 1, 1)], 1
+            ), None
         scores = self.alpha * self.scores + (1 - self.alpha) * plain
         bias = None if self.bias is None else self.alpha * self.bias
         return torch.cat([scores, (self.alpha * self.map_step) * self.maps], dim=1), bias
@@ -112,6 +117,13 @@ class MapMixer(nn.Module):
     ) -> tuple[Tensor, Tensor | None]:
         """Attend to (batch, heads, seq, head size); return (batch, seq, heads, head size) and attention if wanted."""
         n_tokens = key.shape[2]
+        if not torch.is_grad_enabled():
+            knowledge.passed = True
+        elif knowledge.passed and (self.takes_link or knowledge.terms):
+            raise InputError(
+                "Reentrant gradient checkpointing loses what layers share beside their states. Switch it on with "
+                "model.gradient_checkpointing_enable({'use_reentrant': False})."
+            )
         kernel, bias = self.folded(query)
         column_bias = None
         if knowledge.terms:
@@ -175,30 +187,41 @@ class KnowledgeReader:
         self, base: PreTrainedModel, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Replace the compact tensors by one `knowledge` keyword, which the host passes down to its attention."""
-        boxes, weights, terms = (kwargs.pop(f"knowledge_{name}", None) for name in ("maps", "weights", "terms"))
+        names = ("maps", "weights", "terms", "length")
+        boxes, weights, terms, length = (kwargs.pop(f"knowledge_{name}", None) for name in names)
         if boxes is None:
             return args, kwargs
+        check_plugged_in(base)
         if boxes.dim() == 4:  # multiple choice: the head flattens (batch, choices) for its own tensors only
             boxes, weights = boxes.flatten(0, 1), weights.flatten(0, 1)
             terms = None if terms is None else terms.flatten(0, 1)
         given = dict(zip(("input_ids", "attention_mask"), args, strict=False)) | kwargs
-        tokens = given.get("input_ids")
-        tokens = given["inputs_embeds"] if tokens is None else tokens
-        mask = given.get("attention_mask")
+        tokens, mask = given.get("input_ids"), given.get("attention_mask")
+        tokens = given.get("inputs_embeds") if tokens is None else tokens
+        if tokens is None:
+            return args, kwargs  # the host itself says what it needs
         if mask is not None and mask.dim() != 2:
             raise InputError(
                 f"Knowledge needs an attention_mask of shape (batch, seq) to tell words from padding, got "
                 f"{tuple(mask.shape)}. Pass the tokenizer's own mask."
             )
         rows = torch.ones(tokens.shape[:2], dtype=torch.bool, device=tokens.device) if mask is None else mask.bool()
-        kwargs["knowledge"] = self.read(base, boxes, weights.to(base.dtype), terms, rows)
+        boxes = boxes if length is None else follow_padding(boxes, length, rows)
+        positions = given.get("position_ids")
+        kwargs["knowledge"] = self.read(base, boxes, weights.to(base.dtype), terms, rows, positions)
         return args, kwargs
 
     def read(
-        self, base: PreTrainedModel, boxes: Tensor, weights: Tensor, terms: Tensor | None, rows: Tensor
+        self,
+        base: PreTrainedModel,
+        boxes: Tensor,
+        weights: Tensor,
+        terms: Tensor | None,
+        rows: Tensor,
+        positions: Tensor | None,
     ) -> Knowledge:
         """Draw the maps and prepare the auxiliary terms of one batch."""
-        n_tokens = rows.shape[1]
+        n_tokens, first = rows.shape[1], rows.long().argmax(dim=1)
         n_terms = 0 if terms is None else terms.shape[1]
         maps = draw_maps(
             boxes,
@@ -207,7 +230,7 @@ class KnowledgeReader:
             n_tokens=n_tokens,
             n_terms=n_terms,
             valid=rows,
-            first=rows.long().argmax(dim=1) if self.cls_row else None,
+            first=first if self.cls_row else None,
         )
         bypass = ~(weights > 0).any(dim=1) if self.bypass_empty else None
         if terms is None:
@@ -221,9 +244,10 @@ class KnowledgeReader:
         maps = torch.cat([pad(maps[..., :n_tokens], (0, self.gap)), maps[..., n_tokens:]], dim=-1)
         columns = torch.cat([pad(rows, (0, self.gap)), terms >= 0], dim=1)
         ids = terms.masked_fill(terms < 0, base.config.pad_token_id or 0)
+        start = first if positions is None else positions.expand(len(first), -1).gather(1, first[:, None])[:, 0]
         beside = [
             (pad(keys, (0, 0, self.gap, 0)), pad(values, (0, 0, self.gap, 0)))
-            for keys, values in terms_for_layers(base, ids)
+            for keys, values in terms_for_layers(base, ids, start)
         ]
         return Knowledge(maps, rows, columns, bypass, beside)
 
@@ -287,7 +311,7 @@ class Kam:
             )
             if with_terms:
                 mixer.add_terms(self.term_bias)
-            module.knowledge = mixer.to(host.device, host.dtype)
+            module.knowledge = mixer.to(host.device, host.dtype).train(module.training)
         reader = KnowledgeReader(
             n_sources,
             cls_row=self.cls_row,

@@ -1,40 +1,95 @@
 """A tokenizer that also reads knowledge, for clients that know only a tokenizer and a model.
 
-Pipelines and sentence-transformers call `tokenizer(texts)` and hand the result to the model. This tokenizer puts the
-knowledge_* tensors into that result.
+Pipelines and sentence-transformers call `tokenizer(texts, return_tensors="pt")` and hand the result to the model. This
+tokenizer puts the knowledge_* tensors into that result. Asked for anything but PyTorch tensors, it is the plain one.
 """
 
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from typing import Any
 
+import torch
+from torch import Tensor
 from transformers import BatchEncoding, PreTrainedTokenizerBase
 
+from infuser.errors import InputError
 from infuser.signals.collator import Collator
+from infuser.signals.examples import Row, read_rows
 
 
 class _ReadsKnowledge:
     """Mixed into the tokenizer's own class, so that every other method and every isinstance check still hold."""
 
     knowledge_collator: Collator
+    knowledge_with_terms: bool
 
     def __call__(self, text: Any = None, text_pair: Any = None, **options: Any) -> BatchEncoding:
-        """Tokenise as before; when tensors are wanted, add knowledge."""
-        if options.get("return_tensors") != "pt" or text is None:
-            result: BatchEncoding = super().__call__(text, text_pair, **options)  # type: ignore[misc]
-            return result
-        texts = [text] if isinstance(text, str) else list(text)
-        pairs = [text_pair] if isinstance(text_pair, str) else text_pair
-        if texts and not isinstance(texts[0], str):  # a list of (text, pair)
-            texts, pairs = [first for first, _ in texts], [second for _, second in texts]
-        return BatchEncoding(self.knowledge_collator.encode(texts, pairs))
+        """Tokenise as asked; when PyTorch tensors are wanted, add knowledge."""
+        encoding: BatchEncoding
+        if text is None or str(options.get("return_tensors")) != "pt":
+            encoding = super().__call__(text, text_pair, **options)  # type: ignore[misc]
+            return encoding
+        if options.get("is_split_into_words"):
+            raise InputError("Knowledge is found in texts, not in lists of words. Give each text as one string.")
+        rows = _rows(text, text_pair)
+        defaults = {"padding": True, "truncation": True, "max_length": self.knowledge_collator.max_length}
+        options = {**defaults, **options, "return_tensors": None, "return_offsets_mapping": True}
+        encoding = super().__call__(  # type: ignore[misc]
+            [row.text if row.pair is None else (row.text, row.pair) for row in rows], **options
+        )
+        sources_of = encoding.get("overflow_to_sample_mapping", range(len(rows)))
+        knowledge = self.knowledge_collator._knowledge([rows[i] for i in sources_of], encoding)
+        n_tokens = len(encoding["input_ids"][0])
+        knowledge["knowledge_length"] = torch.full((len(encoding["input_ids"]),), n_tokens)
+        if self.knowledge_with_terms and len(sources_of) == 1:
+            knowledge["knowledge_terms"] = self._fixed_width(knowledge.get("knowledge_terms"))
+        encoding = encoding.convert_to_tensors("pt")
+        encoding.update(knowledge)
+        return encoding
+
+    def _fixed_width(self, terms: Tensor | None) -> Tensor:
+        """Return the terms of one text as many columns wide as any text's: a pipeline lays single texts side by side,
+        filling up with zeros, which are the id of a token.
+        """
+        whole = torch.full((1, self.knowledge_collator.max_term_tokens), -1)
+        if terms is not None:
+            whole[:, : terms.shape[1]] = terms
+        return whole
 
 
-def reading_tokenizer(collator: Collator) -> PreTrainedTokenizerBase:
+def reading_tokenizer(collator: Collator, *, with_terms: bool = False) -> PreTrainedTokenizerBase:
     """Return a copy of the collator's tokenizer that adds knowledge to the tensors it returns."""
-    tokenizer = copy.copy(collator.tokenizer)
+    tokenizer: Any = copy.copy(collator.tokenizer)
     kind = type(tokenizer)
     tokenizer.__class__ = type(kind.__name__, (_ReadsKnowledge, kind), {})
     tokenizer.knowledge_collator = collator
-    return tokenizer
+    tokenizer.knowledge_with_terms = with_terms
+    result: PreTrainedTokenizerBase = tokenizer
+    return result
+
+
+def follow_padding(boxes: Tensor, length: Tensor, rows: Tensor) -> Tensor:
+    """Return boxes (batch, L, 5) drawn for sequences of `length` (batch,) tokens, moved to where padding added since
+    has moved their tokens and the terms behind them; `rows` (batch, seq) is True for real tokens.
+    """
+    added = rows.shape[1] - length.to(rows.device)
+    on_the_left = added * rows[:, -1]  # whoever pads ends either with padding or, padding on the left, with a token
+    places = boxes[..., 1:]
+    is_term = boxes[..., 3:4] >= length.to(boxes.device)[:, None, None]
+    # rows and columns of tokens move with them; term columns stand behind the text wherever padding was added
+    move = on_the_left[:, None, None].expand_as(places).clone()
+    move[..., 2:] = torch.where(is_term, added[:, None, None], move[..., 2:])
+    return torch.cat([boxes[..., :1], places + move], dim=-1)
+
+
+def _rows(text: Any, text_pair: Any) -> list[Row]:
+    """Return the rows of what tokenizers take: a text, a list of texts or pairs, with or without a second list."""
+    texts: Sequence[Any] = [text] if isinstance(text, str) else list(text)
+    pairs: Sequence[Any] = [text_pair] * len(texts) if text_pair is None or isinstance(text_pair, str) else text_pair
+    if text_pair is None and texts and all(isinstance(one, list | tuple) and len(one) == 2 for one in texts):
+        texts, pairs = zip(*texts, strict=True)
+    if len(pairs) != len(texts):
+        raise InputError(f"There are {len(texts)} texts but {len(pairs)} pairs. Give one pair per text.")
+    return read_rows([{"text": one, "pair": other} for one, other in zip(texts, pairs, strict=True)])[0]

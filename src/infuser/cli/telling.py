@@ -1,0 +1,86 @@
+"""What `infuser train` tells on the way: how much the sources know, how far it is, how it went, what to try next."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.table import Table
+
+from infuser.cli.runs import Run
+
+if TYPE_CHECKING:
+    from infuser.infused import Infused
+    from infuser.signals import Collator
+    from infuser.training import StepReport, TrainResult
+
+
+def annotate(console: Console, collator: Collator, examples: list[dict[str, Any]], which: str) -> list[dict[str, Any]]:
+    """Ask the sources once for all epochs, and tell how much they know about these texts."""
+    from infuser.explaining import source_names
+
+    texts, pairs = [example["text"] for example in examples], [example["pair"] for example in examples]
+    found = collator.annotate(texts, pairs, progress=Console(stderr=True).is_terminal)
+    for place, name in enumerate(source_names(collator.sources)):
+        of_source = [of_text[place] for of_text in found]
+        n_reached = sum(1 for one in of_source if one.links or one.terms)
+        n_links = sum(len(one.links) for one in of_source)
+        console.print(
+            f"{name}: {n_links:,} links in {n_reached:,} of {len(texts):,} {which} texts", markup=False, highlight=False
+        )
+        if not n_reached:
+            console.print("  It knows nothing about these texts. Are its names spelled as in them?", style="yellow")
+    return [{**example, "annotations": of_text} for example, of_text in zip(examples, found, strict=True)]
+
+
+def in_lines(console: Console) -> Callable[[StepReport], None]:
+    """Return a reporter for log files: a line now and then instead of a bar."""
+
+    def show(report: StepReport) -> None:
+        if report.step == report.n_steps or report.step % max(1, report.n_steps // 20) == 0:
+            best = "" if report.best is None else f", best {report.best:.4f}"
+            speed = f"{report.examples_per_second:.0f} examples/s"
+            console.print(
+                f"step {report.step} of {report.n_steps}: loss {report.loss:.4f}{best}, {speed}", highlight=False
+            )
+
+    return show
+
+
+def tell_result(console: Console, result: TrainResult, infused: Infused | None) -> None:
+    """Print the evaluations as a table and the best one in a sentence."""
+    table = Table("epoch", "training loss", f"dev {result.metric}")
+    for entry in result.history:
+        style = "bold" if entry.step == result.best_step else None
+        table.add_row(f"{entry.epoch:g}", f"{entry.loss:.4f}", f"{entry.metrics[result.metric]:.4f}", style=style)
+    console.print(table)
+    early = ", stopped early" if result.stopped_early else ""
+    new = "" if infused is None else f", {infused.n_new_weights():,} new weights"
+    console.print(
+        f"Best dev {result.metric} [b]{result.best:.4f}[/b] at step {result.best_step} of {result.steps}{early}; "
+        f"{result.seconds:.0f} s, {result.examples_per_second:.0f} examples/s{new}",
+        highlight=False,
+    )
+
+
+def tell_next(console: Console, run: Run, examples: list[dict[str, Any]], *, plain: bool) -> None:
+    """End with commands that can be copied; their text is the dev example about which most is known."""
+    shown = max(examples, key=lambda example: sum(len(one.links) for one in example.get("annotations", ())))
+    pair = "" if shown["pair"] is None else f" --pair {shlex.quote(shown['pair'])}"
+    text = f"--text {shlex.quote(shown['text'])}{pair}"
+    model = shlex.quote(str(run.model))
+    steps = [f"infuser predict {model} NEW.csv --out predictions.jsonl", f"infuser predict {model} {text}"]
+    if plain:
+        steps.append(
+            "the same command with --entities, --graph ... instead of --plain and another --out: with knowledge"
+        )
+    else:
+        steps.insert(0, f"infuser explain {model} {text} --out {shlex.quote(str(run.folder / 'explain'))}")
+        steps.append(
+            f"the same command with --plain --out {shlex.quote(f'{run.folder}-plain')}: the baseline to compare with"
+        )
+    console.print("\n[b]What to try next[/b]")
+    for step in steps:
+        console.print(f"  {step}", markup=False, highlight=False, soft_wrap=True)

@@ -1,0 +1,131 @@
+"""Knowledge named on the command line: every kind of file, one sources file, and lines that are broken."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from cli.commands import write_lines
+
+from infuser.cli.sources import read_sources
+from infuser.errors import InputError, UnknownNameError
+from infuser.sources import Correlation, Entities, Graph, Phrases
+
+
+def test_each_flag_reads_its_kind_of_list(tmp_path: Path) -> None:
+    named = read_sources(
+        entities=[write_lines(tmp_path / "e.txt", "Bern\tcity", "", "New York")],
+        phrases=[write_lines(tmp_path / "p.txt", "near me", "lies on")],
+        correlation=[write_lines(tmp_path / "c.tsv", "buy\tshop\t2", "Sell\tshop\t1.5")],
+        graph=[write_lines(tmp_path / "g.tsv", "a_b\tpart of\tc", "c\tnear\td\t0.5")],
+        aliases=[write_lines(tmp_path / "n.tsv", "c\tcee", "c\tsea", "unheard\tof")],
+        terms=3,
+    )
+    assert named == [
+        Entities({"Bern": "city", "New York": "entity"}),
+        Phrases(["near me", "lies on"]),
+        Correlation({("buy", "shop"): 2.0, ("sell", "shop"): 1.5}, n_terms=3),
+        Graph([("a_b", "part of", "c"), ("c", "near", "d", 0.5)], aliases={"c": ("cee", "sea")}),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("e.csv", 'name,label\n"Bern, old",city\nAare,river\n'),
+        ("e.tsv", "Name\tLabel\nBern, old\tcity\nAare\triver\n"),
+        ("e.json", '{"Bern, old": "city", "Aare": "river"}'),
+        ("list.json", '[["Bern, old", "city"], ["Aare", "river"]]'),
+        ("e.txt", "\ufeffBern, old\tcity\r\n\r\nAare\triver"),
+    ],
+)
+def test_a_list_may_be_csv_tsv_json_or_lines(name: str, content: str, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(content, encoding="utf-8", newline="")
+    assert read_sources(entities=[tmp_path / name]) == [Entities({"Bern, old": "city", "Aare": "river"})]
+
+
+def test_a_flag_given_twice_makes_two_sources(tmp_path: Path) -> None:
+    one, two = write_lines(tmp_path / "1.txt", "Bern"), write_lines(tmp_path / "2.txt", "Aare")
+    assert read_sources(entities=[one, two]) == [Entities(["Bern"]), Entities(["Aare"])]
+
+
+def test_a_sources_file_holds_settings_too(tmp_path: Path) -> None:
+    (tmp_path / "lists").mkdir()
+    write_lines(tmp_path / "lists" / "g.tsv", "a\tr\tb")
+    write_lines(tmp_path / "lists" / "n.tsv", "a\tay")
+    toml = write_lines(
+        tmp_path / "lists" / "sources.toml",
+        *("[[source]]", "kind = 'graph'", "file = 'g.tsv'", "aliases = 'n.tsv'", "hops = 2"),
+        *("[[source]]", "kind = 'entities'", "fold_accents = true", "[source.names]", "'Zürich' = 'city'"),
+    )
+    expected = [
+        Graph([("a", "r", "b")], aliases={"a": ("ay",)}, hops=2),
+        Entities({"Zürich": "city"}, fold_accents=True),
+    ]
+    assert read_sources(toml) == expected
+    listed = [
+        {"kind": "graph", "file": "g.tsv", "aliases": {"a": ["ay"]}, "hops": 2},
+        {"kind": "entities", "names": {"Zürich": "city"}, "fold_accents": True},
+    ]
+    (tmp_path / "lists" / "sources.json").write_text(json.dumps(listed))
+    assert read_sources(tmp_path / "lists" / "sources.json") == expected
+    phrases = write_lines(tmp_path / "p.txt", "near me")
+    assert read_sources(toml, phrases=[phrases]) == [*expected, Phrases(["near me"])]
+
+
+@pytest.mark.parametrize(
+    ("kind", "lines", "words"),
+    [
+        ("entities", ["Bern\tcity", "Aare\triver\tlong"], ["line 2", "3 cells", "name (, label)"]),
+        ("entities", ["Bern\tcity", "\triver"], ["line 2", "none of it empty"]),
+        ("phrases", ["near me", "a\tb"], ["line 2", "2 cells"]),
+        ("correlation", ["a\tb\t1", "a\tb"], ["line 2", "word, word, score"]),
+        ("correlation", ["a\tb\t1", "", "a\tb\tmuch"], ["line 3", "'much'", "not a number"]),
+        ("correlation", ["a\tb\t1", "new york\tbig\t1"], ["line 2", "'new york'", "not one word"]),
+        ("correlation", ["a\tb\tnan"], ["line 1", "finite"]),
+        ("graph", ["a\tr\tb", "a\tr"], ["line 2", "head, relation, tail (, weight)"]),
+        ("graph", ["a\tr\tb", "a\tr\tc\t7"], ["line 2", "at most 1"]),
+        ("graph", [], ["empty"]),
+    ],
+)
+def test_a_broken_line_is_named(kind: str, lines: list[str], words: list[str], tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "list.tsv", *lines)
+    with pytest.raises(InputError) as caught:
+        read_sources(**{kind: [path]})
+    assert all(word in str(caught.value) for word in [str(path), *words]), str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        (["[[source]]", "kind = 'entities'", "folds = true"], ["source 1", "'folds'", "fold_case"]),
+        (["[[source]]", "file = 'x'"], ["source 1", "no kind", "entities"]),
+        (["[[source]]", "kind = 'entities'"], ["source 1", "names"]),
+        (["[[source]"], ["not TOML"]),
+        (["kind = 'graph'"], ["lists no sources"]),
+    ],
+)
+def test_a_broken_sources_file_is_explained(lines: list[str], words: list[str], tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "sources.toml", *lines)
+    with pytest.raises(InputError) as caught:
+        read_sources(path)
+    assert all(word in str(caught.value) for word in [str(path), *words]), str(caught.value)
+
+
+def test_an_unknown_kind_gets_a_hint(tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "sources.toml", "[[source]]", "kind = 'entites'")
+    with pytest.raises(UnknownNameError, match="Did you mean 'entities'"):
+        read_sources(path)
+
+
+def test_flags_that_need_another_one_say_so(tmp_path: Path) -> None:
+    path = write_lines(tmp_path / "n.tsv", "a\tay")
+    with pytest.raises(InputError, match="--graph"):
+        read_sources(aliases=[path])
+    with pytest.raises(InputError, match="--correlation"):
+        read_sources(terms=2)
+    with pytest.raises(InputError, match=r"no file .*missing\.txt"):
+        read_sources(entities=[tmp_path / "missing.txt"])
+    with pytest.raises(InputError, match="folder"):
+        read_sources(entities=[tmp_path])

@@ -1,0 +1,137 @@
+"""`infuser train`: what it leaves behind, how it goes on, and which mistakes it catches before the work begins."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from cli.commands import COLUMNS, error_of, run_command, save_checkpoint, write_lines
+
+import infuser
+from infuser.sources import Graph
+
+
+def test_a_run_leaves_a_model_and_a_record(trained: Path) -> None:
+    record = json.loads((trained / "train.json").read_text())
+    assert record["finished"] and record["versions"]["infuser"] == infuser.__version__
+    assert record["result"]["metric"] == "auc" and 0 <= record["result"]["best"] <= 1
+    assert record["result"]["new_weights"] > 0
+    assert record["made_with"]["learning_rate"] == 0.003
+    infused = infuser.load(trained / "model")
+    assert infused.model.config.id2label == {0: "bad", 1: "good"}
+    assert isinstance(infused.sources[0], Graph) and len(infused.sources[0].triples) == 8
+
+
+def test_the_same_command_again_changes_nothing(trained: Path, checkpoint: Path, task: Path) -> None:
+    weights = (trained / "model" / "model.safetensors").read_bytes()
+    result = run_command(
+        *("train", checkpoint, task / "train.csv", "--dev", task / "dev.csv", "--out", trained, *COLUMNS),
+        *("--graph", task / "triples.tsv", "--aliases", task / "names.tsv"),
+        *("--epochs", 4, "--batch-size", 8, "--learning-rate", 0.003, "--new-learning-rate", 0.01),
+    )
+    assert "graph: 12 links in 12 of 24 training texts" in result.output
+    assert "step" not in result.stderr  # nothing was left to do
+    assert (trained / "model" / "model.safetensors").read_bytes() == weights
+
+
+def test_the_end_says_what_to_try_next(checkpoint: Path, task: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    arguments = ("train", checkpoint, task / "train.csv", "--out", out, *COLUMNS, "--epochs", 1, "--batch-size", 8)
+    told = run_command(*arguments, "--graph", task / "triples.tsv").output
+    assert "22 training and 2 dev examples of 2 labels" in told  # a tenth of each label, rounded, is held out
+    assert "Best dev auc" in told
+    assert f"infuser predict {out / 'model'} NEW.csv" in told
+    assert f"infuser explain {out / 'model'} --text" in told
+
+
+def test_a_run_made_with_something_else_is_not_continued(checkpoint: Path, task: Path, tmp_path: Path) -> None:
+    data = ("train", checkpoint, task / "train.csv", "--dev", task / "dev.csv", "--out", tmp_path / "run", *COLUMNS)
+    run_command(*data, "--plain", "--epochs", 1)
+    told = error_of(*data, "--plain", "--epochs", 2)
+    assert "epochs was 1, is 2" in told and "--restart" in told
+    names = write_lines(tmp_path / "names.txt", "glipizide")
+    assert "knowledge was []" in error_of(*data, "--entities", names, "--epochs", 1)
+    result = run_command(*data, "--entities", names, "--epochs", 1, "--restart")
+    assert "entities: 6 links in 6 of 24 training texts" in result.output
+    assert (tmp_path / "run" / "model" / "infuser.json").exists()
+
+
+def test_a_baseline_is_a_plain_checkpoint(checkpoint: Path, task: Path, tmp_path: Path) -> None:
+    data = ("train", checkpoint, task / "train.csv", "--dev", task / "dev.csv", "--out", tmp_path / "run", *COLUMNS)
+    run_command(*data, "--plain", "--epochs", 1)
+    model = tmp_path / "run" / "model"
+    assert (model / "model.safetensors").exists() and not (model / "infuser.json").exists()
+    assert "bad" in run_command("predict", model, "--text", "buy glipizide").output
+
+
+def test_a_head_for_other_labels_is_replaced(task: Path, tmp_path: Path) -> None:
+    classifier = save_checkpoint(tmp_path / "three", "sequence-classification")  # it has three labels
+    data = ("train", classifier, task / "train.csv", "--dev", task / "dev.csv", "--out", tmp_path / "run", *COLUMNS)
+    run_command(*data, "--entities", write_lines(tmp_path / "names.txt", "adze"), "--epochs", 1)
+    assert infuser.load(tmp_path / "run" / "model").model.config.num_labels == 2
+
+
+def test_whole_numbers_are_labels_in_their_order(checkpoint: Path, tmp_path: Path) -> None:
+    lines = [
+        f'{{"text": "the {word}", "label": {label}}}' for word, label in zip("abcd" * 3, (2, 10, 1) * 4, strict=True)
+    ]
+    data = write_lines(tmp_path / "train.jsonl", *lines)
+    result = run_command(
+        *("train", checkpoint, data, "--dev", data, "--out", tmp_path / "run", "--epochs", 1),
+        *("--phrases", write_lines(tmp_path / "phrases.txt", "the a")),
+    )
+    assert "Best dev accuracy" in result.output  # with three labels
+    assert infuser.load(tmp_path / "run" / "model").model.config.id2label == {0: "1", 1: "2", 2: "10"}
+
+
+def test_knowledge_that_reaches_no_text_is_pointed_out(checkpoint: Path, task: Path, tmp_path: Path) -> None:
+    names = write_lines(tmp_path / "names.txt", "Timbuktu")
+    data = ("train", checkpoint, task / "train.csv", "--dev", task / "dev.csv", *COLUMNS, "--epochs", 1)
+    told = run_command(*data, "--entities", names, "--out", tmp_path / "run").output
+    assert "entities: 0 links in 0 of 24 training texts" in told and "knows nothing about these texts" in told
+
+
+@pytest.mark.parametrize(
+    ("lines", "words"),
+    [
+        (["text,label", "a,0", '"b,1'], ["line 3", "quote"]),
+        (["text,label", "a,0", "b"], ["line 3", "1 cells", "text, label"]),
+        (["tekst,label", "a,0", "b,1"], ["line 2", "'text'", "Did you mean 'tekst'?", "tekst, label", "--text-column"]),
+        (["text,klasse", "a,0", "b,1"], ["line 2", "'label'", "text, klasse", "--label-column"]),
+        (["text,label", "a,0", "b,"], ["line 3", "label"]),
+        (["text,label", "a,0", "b,0"], ["label '0'"]),
+        (["text,label", "a,0.5", "b,1"], ["0.5, but this command trains classifiers. For scores, use infuser.train in Python with num_labels=1"]),
+        (["text,label"], ["no examples"]),
+        ([], ["empty"]),
+        (["text,text,label", "a,a,0"], ["same name"]),
+    ],
+)
+def test_a_broken_table_is_refused_with_its_place(lines: list[str], words: list[str], tmp_path: Path) -> None:
+    data = write_lines(tmp_path / "train.csv", *lines)
+    told = error_of("train", "minilm", data, "--plain", "--out", tmp_path / "out")
+    assert all(word in told for word in ["train.csv" if len(words) > 1 else "", *words]), told
+
+
+def test_a_dev_label_that_training_does_not_have_is_named(tmp_path: Path) -> None:
+    data = write_lines(tmp_path / "train.csv", "text,label", "a,yes", "b,no")
+    dev = write_lines(tmp_path / "dev.csv", "text,label", "a,yes", "b,perhaps")
+    told = error_of("train", "minilm", data, "--dev", dev, "--plain", "--out", tmp_path / "out")
+    assert "dev.csv, line 3" in told and "'perhaps'" in told and "no, yes" in told
+
+
+def test_training_without_knowledge_must_be_asked_for(tmp_path: Path) -> None:
+    data = write_lines(tmp_path / "train.csv", "text,label", "a,yes", "b,no")
+    assert "--plain" in error_of("train", "minilm", data, "--out", tmp_path / "out")
+
+
+def test_an_unknown_metric_is_refused_before_the_work(checkpoint: Path, task: Path, tmp_path: Path) -> None:
+    data = ("train", checkpoint, task / "train.csv", "--out", tmp_path / "run", *COLUMNS, "--plain")
+    assert "Did you mean 'accuracy'?" in error_of(*data, "--metric", "acuracy")
+
+
+def test_a_folder_with_a_model_of_another_origin_is_left_alone(checkpoint: Path, task: Path, tmp_path: Path) -> None:
+    save_checkpoint(tmp_path / "run" / "model")
+    data = ("train", checkpoint, task / "train.csv", "--out", tmp_path / "run", *COLUMNS, "--plain", "--restart")
+    assert "Choose another --out" in error_of(*data)
+    assert (tmp_path / "run" / "model" / "config.json").exists()

@@ -1,0 +1,144 @@
+"""What an explanation holds: attention as the model computes it, maps as the sources know them, answers."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from miniatures import Repeats, tiny_host, tiny_tokenizer
+
+import infuser
+from infuser.errors import InputError
+from infuser.explaining import explain, label_names, probabilities, source_names, strongest_change
+from infuser.hosts import is_new_weight
+from infuser.reports import Explanation
+from infuser.sources import Correlation, Entities
+
+TEXT, PAIR = "buy glipizide tablets", "the pharmacy near Zürich"
+
+
+def infuse(host: str = "bert", head: str = "sequence-classification", *, learned: bool = True) -> infuser.Infused:
+    sources = [
+        Entities(["glipizide tablets", "Zürich"]),
+        Correlation({("buy", "pharmacy"): 2.0, ("buy", "shop"): 4.0}, n_terms=1),
+    ]
+    infused = infuser.infuse(tiny_host(host, head), sources=sources, tokenizer=tiny_tokenizer(host))
+    if learned:
+        torch.manual_seed(1)
+        with torch.no_grad():
+            for name, weight in infused.model.named_parameters():
+                if is_new_weight(name):
+                    weight += 0.2 * torch.randn_like(weight)
+    return infused
+
+
+def test_attention_is_what_the_model_computes(host_name: str) -> None:
+    infused = infuse(host_name)
+    explanation = explain(infused, TEXT, PAIR, layer=0, head=1)
+    batch = infused.batch([TEXT], [PAIR])
+    with torch.inference_mode():
+        with_knowledge = infused.model(**batch, output_attentions=True)
+        host = infused.detach()
+        host.set_attn_implementation("eager")  # sdpa gives no attention away
+        plain = host(
+            **{name: tensor for name, tensor in batch.items() if not name.startswith("knowledge_")},
+            output_attentions=True,
+        )
+    np.testing.assert_allclose(explanation.infused, with_knowledge.attentions[0][0, 1].numpy(), atol=1e-9)
+    np.testing.assert_allclose(explanation.plain, plain.attentions[0][0, 1].numpy(), atol=1e-9)
+    np.testing.assert_allclose(explanation.plain.sum(axis=1), 1, atol=1e-9)
+    assert np.abs(explanation.difference).max() > 1e-3
+    expected = with_knowledge.logits.softmax(-1)[0].tolist()
+    assert list((explanation.answer_infused or {}).values()) == pytest.approx(expected)
+    assert list((explanation.answer_plain or {}).values()) == pytest.approx(plain.logits.softmax(-1)[0].tolist())
+
+
+def test_maps_tie_the_words_that_the_sources_know() -> None:
+    explanation = explain(infuse(), TEXT, PAIR)
+    words = explanation.words
+    assert words[:3] == ["[CLS]", "buy", "gli"] and words[-1] == "[SEP]"
+    entities, correlation = explanation.maps["entities"], explanation.maps["correlation"]
+    inside = slice(words.index("gli"), words.index("tablets") + 1)
+    assert (entities[inside, inside] == 1).all()
+    buy, pharmacy = words.index("buy"), words.index("pharmacy")
+    assert correlation[buy, pharmacy] == correlation[pharmacy, buy] == 0.5
+    assert explanation.terms == ["shop"] and correlation[buy, len(words)] == 1
+    assert entities[0].sum() == correlation[0].sum() == 0  # no row for [CLS]: no source knows it
+
+
+def test_words_are_spelled_as_in_the_text(host_name: str) -> None:
+    text = "Zürich sells 京 tablets"
+    infused = infuse(host_name)
+    words = explain(infused, text).words
+    assert "##" not in words[0]
+    pieces = [word.lstrip("Ġ▁#") for word in words if word not in infused.tokenizer.all_special_tokens]
+    assert set("".join(pieces)) <= set(text) | {"▁"}  # no "Ã¼" of byte-level pieces
+
+
+def test_a_fresh_infusion_changes_nothing() -> None:
+    infused = infuser.infuse(tiny_host("bert"), sources=[Entities(["glipizide"])], tokenizer=tiny_tokenizer("bert"))
+    explanation = explain(infused, TEXT)
+    np.testing.assert_allclose(explanation.plain, explanation.infused, atol=1e-12)
+    assert explanation.maps["entities"].any() and explanation.answer_plain is None  # an encoder gives no answer
+
+
+@pytest.mark.parametrize("head", ["token-classification", "question-answering", "masked-lm"])
+def test_models_that_do_not_label_texts_are_explained_without_an_answer(head: str) -> None:
+    explanation = explain(infuse(head=head), TEXT, PAIR)
+    assert explanation.answer_plain is explanation.answer_infused is None
+    assert np.abs(explanation.difference).max() > 1e-3
+
+
+def test_heads_are_averaged_and_layers_counted_from_either_end() -> None:
+    infused = infuse()
+    last = [explain(infused, TEXT, layer=1, head=head) for head in range(2)]
+    mean = explain(infused, TEXT, layer=-1)
+    assert mean.layer == 1 and mean.head is None
+    np.testing.assert_allclose(mean.infused, (last[0].infused + last[1].infused) / 2, atol=1e-12)
+    for layer, head in ((2, None), (-3, None), (0, 2)):
+        with pytest.raises(InputError, match=r"There is no (layer|head) -?\d: this model has 2"):
+            explain(infused, TEXT, layer=layer, head=head)
+
+
+def test_the_strongest_change_is_the_strongest_of_all() -> None:
+    infused = infuse()
+    changes = {
+        (layer, head): float(np.abs(explain(infused, TEXT, PAIR, layer=layer, head=head).difference).max())
+        for layer in range(2)
+        for head in range(2)
+    }
+    assert strongest_change(infused, TEXT, PAIR) == max(changes, key=lambda place: changes[place])
+
+
+def test_a_model_in_training_is_explained_without_dropout_and_goes_on_training() -> None:
+    infused = infuse()
+    expected = explain(infused, TEXT)
+    infused.model.train()
+    again = explain(infused, TEXT)
+    assert infused.model.training
+    np.testing.assert_array_equal(again.infused, expected.infused)
+
+
+@pytest.mark.parametrize("text", ["", "   ", "👍🏽 e\u0301", "word " * 500])
+def test_odd_texts_are_explained(text: str) -> None:
+    explanation = explain(infuse(), text)
+    assert isinstance(explanation, Explanation)
+    assert explanation.infused.shape == (len(explanation.words),) * 2
+    assert len(explanation.words) <= 64
+
+
+def test_sources_of_one_kind_are_numbered_and_foreign_ones_go_by_their_class() -> None:
+    sources = [Entities(["a"]), Repeats(), Entities(["b"])]
+    assert source_names(sources) == ["entities 1", "Repeats", "entities 2"]
+
+
+def test_answers_follow_the_kind_of_problem() -> None:
+    logits = torch.tensor([[0.0, 1.0, 3.0]])
+    model = tiny_host("bert", "sequence-classification")
+    torch.testing.assert_close(probabilities(model, logits), logits.softmax(-1))
+    model.config.problem_type = "multi_label_classification"
+    torch.testing.assert_close(probabilities(model, logits), logits.sigmoid())
+    assert label_names(model) == ["LABEL_0", "LABEL_1", "LABEL_2"]
+    number = tiny_host("bert", "sequence-classification", num_labels=1)
+    torch.testing.assert_close(probabilities(number, logits[:, :1]), logits[:, :1])
+    assert label_names(number) == ["score"]
