@@ -224,6 +224,22 @@ def test_a_live_model_without_tokenizer_asks_for_one() -> None:
         infuser.infuse(tiny_host("bert"), sources=[Repeats()])
 
 
+def test_a_directory_without_tokenizer_asks_for_one(checkpoint: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", True)
+    for file in checkpoint.glob("tokenizer*"):
+        file.unlink()
+    with pytest.raises(CheckpointError, match="tokenizer="):
+        infuser.infuse(checkpoint, sources=[Repeats()])
+    infused = infuser.infuse(checkpoint, sources=[Repeats()], tokenizer=tiny_tokenizer("bert"))
+    assert infused.encode(TEXTS).isfinite().all()
+
+
+def test_a_damaged_tokenizer_is_one_clear_error(checkpoint: Path) -> None:
+    (checkpoint / "tokenizer.json").write_text('{"version": "1.0", "model": {"type": "none"}}')
+    with pytest.raises(CheckpointError, match="No tokenizer can be loaded"):
+        infuser.infuse(checkpoint, sources=[Repeats()])
+
+
 def test_a_missing_directory_is_one_clear_error(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError, match=r"nowhere.*neither a directory with a config.json nor a hub id"):
         infuser.infuse(tmp_path / "nowhere", sources=[Repeats()])

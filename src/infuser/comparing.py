@@ -11,7 +11,7 @@ import hashlib
 import json
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,7 +27,7 @@ from infuser.signals import Collator
 from infuser.sources.placebo import shuffle
 from infuser.steps import Example, StepReport
 from infuser.training import TrainSettings, train
-from infuser.types import Source, join_pair
+from infuser.types import Annotations, Source, join_pair
 
 PLAIN, PLACEBO = "plain", "placebo"
 
@@ -42,27 +42,13 @@ class Trial:
     train: Sequence[Example]
     dev: Sequence[Example]
     test: Sequence[Example]
-    settings: TrainSettings = TrainSettings()
+    settings: TrainSettings = field(default_factory=TrainSettings)
     n_labels: int = 2
 
     @property
     def arms(self) -> tuple[str, str, str]:
         """Names of the three arms; the baseline first."""
         return PLAIN, METHODS.name_of(self.method), PLACEBO
-
-    def digest(self) -> str:
-        """Return what a finished run must agree with to be used again."""
-        rows = [{name: example[name] for name in sorted(example)} for part in self.parts() for example in part]
-        made_with = [self.checkpoint, asdict(self.method), asdict(replace(self.settings, seed=0)), rows]  # type: ignore[call-overload]
-        found = [
-            repr(source.annotate([join_pair(example["text"], example.get("pair")) for example in self.test]))
-            for source in self.sources
-        ]
-        return hashlib.sha256(json.dumps([made_with, found], default=str, sort_keys=True).encode()).hexdigest()
-
-    def parts(self) -> tuple[Sequence[Example], Sequence[Example], Sequence[Example]]:
-        """Return train, dev and test."""
-        return self.train, self.dev, self.test
 
 
 def run_trial(
@@ -77,7 +63,10 @@ def run_trial(
 
     `on_start` hears which run begins and whether it is known from before; `on_step` hears every training step.
     """
-    digest = trial.digest()
+    data = _data_of_arms(trial)
+    digest = hashlib.sha256(
+        repr((trial.checkpoint, trial.method, trial.settings, trial.n_labels, data)).encode()
+    ).hexdigest()
     runs: dict[str, list[dict[str, Any]]] = {arm: [] for arm in trial.arms}
     for seed in seeds:  # seed by seed, so that a stopped comparison has whole pairs
         for arm in trial.arms:
@@ -86,7 +75,7 @@ def run_trial(
             on_start(arm, seed, run is not None)
             if run is None:
                 keep = out / "model" if arm == trial.arms[1] and seed == seeds[0] else None
-                run = {"digest": digest, **_run(trial, arm, seed, keep, on_step)}
+                run = {"digest": digest, **_run(trial, arm, data[arm], seed, keep, on_step)}
                 write_whole(path, json.dumps(run, indent=1))
             runs[arm].append(run)
     return [
@@ -101,12 +90,16 @@ def run_trial(
 
 
 def _run(
-    trial: Trial, arm: str, seed: int, keep: Path | None, on_step: Callable[[StepReport], None] | None
+    trial: Trial,
+    arm: str,
+    data: list[list[Example]],
+    seed: int,
+    keep: Path | None,
+    on_step: Callable[[StepReport], None] | None,
 ) -> dict[str, Any]:
     """Train one arm with one seed and score the test set."""
     torch.manual_seed(seed)  # the head is new, and starts the same in every arm
     started = time.perf_counter()
-    parts = trial.parts()
     infused: Infused | None = None
     if arm == PLAIN:
         model = load_model(trial.checkpoint, "sequence-classification", num_labels=trial.n_labels)
@@ -121,10 +114,10 @@ def _run(
             num_labels=trial.n_labels,
         )
         model, collate = infused.model, infused.collator()
-        parts = tuple(_annotated(part, collate, place, shuffled=arm == PLACEBO) for place, part in enumerate(parts))  # type: ignore[assignment]
     settings = replace(trial.settings, seed=seed)
-    result = train(model, parts[0], collate, dev=parts[1], settings=settings, progress=on_step or False)
-    scores = evaluate(model, parts[2], collate, metric=settings.metric)
+    examples, dev, test = data
+    result = train(model, examples, collate, dev=dev, settings=settings, progress=on_step or False)
+    scores = evaluate(model, test, collate, metric=settings.metric)
     chances = torch.softmax(torch.from_numpy(scores.logits), dim=-1)[:, -1]
     if keep is not None and infused is not None:
         infused.save(keep)
@@ -139,12 +132,21 @@ def _run(
     }
 
 
-def _annotated(part: Sequence[Example], collate: Collator, place: int, *, shuffled: bool) -> list[Example]:
-    """Return the examples with what the sources found, asked once instead of in every epoch."""
-    pairs = [example["pair"] for example in part] if "pair" in part[0] else None
-    found = collate.annotate([example["text"] for example in part], pairs)
-    if shuffled:
-        found = shuffle(found, seed=place)
+def _data_of_arms(trial: Trial) -> dict[str, list[list[Example]]]:
+    """Return train, dev and test for each arm, with what the sources found: asked once for all runs and epochs."""
+    plain, infused, placebo = trial.arms
+    data: dict[str, list[list[Example]]] = {arm: [] for arm in trial.arms}
+    for place, part in enumerate((trial.train, trial.dev, trial.test)):
+        texts = [join_pair(example["text"], example.get("pair")) for example in part]
+        breaks = [len(example["text"]) if example.get("pair") is not None else None for example in part]
+        found = list(zip(*(source.annotate(texts) for source in trial.sources), strict=True))
+        data[plain].append(list(part))
+        data[infused].append(_with(part, found))
+        data[placebo].append(_with(part, shuffle(found, breaks=breaks, seed=place)))
+    return data
+
+
+def _with(part: Sequence[Example], found: Sequence[tuple[Annotations, ...]]) -> list[Example]:
     return [{**example, "annotations": one} for example, one in zip(part, found, strict=True)]
 
 

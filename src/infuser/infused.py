@@ -161,6 +161,8 @@ def load_model(checkpoint: str, task: str, **options: Any) -> PreTrainedModel:
     if type(config) not in auto._model_mapping:
         raise HostError(f"transformers has no {task!r} head for {config.model_type!r} encoders.")
     options.setdefault("use_safetensors", True)  # the other format is a pickle
+    if task == "question-answering":
+        options.setdefault("num_labels", 2)  # start and end, however many classes the checkpoint's last task had
     try:
         model: PreTrainedModel = auto.from_pretrained(checkpoint, **options)
     except (OSError, RuntimeError, SafetensorError) as error:
@@ -186,12 +188,16 @@ def settle(model: PreTrainedModel) -> PreTrainedModel:
 
 def load_tokenizer(checkpoint: str | None) -> PreTrainedTokenizerBase:
     """Load the tokenizer that belongs to a checkpoint."""
+    if checkpoint is None:
+        raise CheckpointError("This model came without a tokenizer; pass one as infuse(..., tokenizer=...).")
     try:
         tokenizer: PreTrainedTokenizerBase = transformers.AutoTokenizer.from_pretrained(checkpoint)
-    except (OSError, ValueError, TypeError) as error:
+    except Exception as error:  # a damaged tokenizer.json raises a bare Exception
         raise CheckpointError(
-            f"No tokenizer can be loaded from {checkpoint!r}; pass one as infuse(..., tokenizer=...)."
+            f"No tokenizer can be loaded from {checkpoint!r}; pass one as infuse(..., tokenizer=...). ({error})"
         ) from error
+    if len(tokenizer) <= len(tokenizer.all_special_tokens):  # without files, transformers makes up an empty one
+        raise CheckpointError(f"{checkpoint!r} holds no tokenizer; pass one as infuse(..., tokenizer=...).")
     return tokenizer
 
 

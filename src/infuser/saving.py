@@ -29,7 +29,7 @@ from transformers import PreTrainedConfig, PreTrainedModel
 
 from infuser import __version__
 from infuser.errors import CheckpointError, UnknownNameError
-from infuser.hosts import is_new_weight, plain_state
+from infuser.hosts import is_new_weight, plain_config, plain_state
 from infuser.infused import Infused, Method, load_tokenizer, settle, with_terms
 from infuser.registry import METHODS
 from infuser.sources.storage import load_source, save_source
@@ -50,7 +50,8 @@ def save(infused: Infused, directory: Path, *, only_new: bool) -> None:
         raise CheckpointError(f"{directory} holds other files; save into a new or empty directory.")
     draft = Path(tempfile.mkdtemp(prefix=f".{directory.name}-", dir=directory.parent))
     try:
-        _write(infused, draft, only_new=only_new)
+        with plain_config(infused.model):
+            _write(infused, draft, only_new=only_new)
         draft.chmod(0o755)
         if directory.exists():
             old = Path(tempfile.mkdtemp(prefix=f".{directory.name}-old-", dir=directory.parent))
@@ -110,12 +111,13 @@ def load(directory: Path, *, sources: Sequence[Source] | None, base: str | None)
         sources = [load_source(record, directory / "sources" / str(i)) for i, record in enumerate(card["sources"])]
     method = _method_of(card, directory)
     new = _read_new(directory / _NEW)
+    config = _read_config(directory)
     if card["form"] == "whole":
         origin = card["base"].get("id")
-        model = _read_model(card["model"], str(directory), new)
+        model = _read_model(card["model"], str(directory), config, new, hint="Save the model again.")
     else:
         origin = base or card["base"].get("id")
-        model = _read_model(card["model"], str(origin), new, config=_read_config(directory))
+        model = _read_model(card["model"], str(origin), config, new, hint=_RIGHT_BASE)
         found, wanted = _digest_of_base(model, new), str(card["base"].get("sha256"))
         if found != wanted:
             raise CheckpointError(
@@ -184,6 +186,7 @@ def _method_of(card: dict[str, Any], directory: Path) -> Method:
 
 def _read_config(directory: Path) -> PreTrainedConfig:
     try:
+        (directory / "config.json").read_bytes()  # transformers would ask the network for a missing one
         config: PreTrainedConfig = transformers.AutoConfig.from_pretrained(directory)
     except (OSError, ValueError, KeyError) as error:
         raise CheckpointError(f"{directory / 'config.json'} is missing or damaged; save the model again.") from error
@@ -197,16 +200,16 @@ def _read_new(path: Path) -> dict[str, Tensor]:
         raise CheckpointError(f"{path} is missing or damaged ({error}); save the model again.") from error
 
 
-def _read_model(kind: str, checkpoint: str, new: Mapping[str, Tensor], **options: Any) -> PreTrainedModel:
+def _read_model(
+    kind: str, checkpoint: str, config: PreTrainedConfig, new: Mapping[str, Tensor], *, hint: str
+) -> PreTrainedModel:
     """Load the host; weights that are not among `new` must be there, or transformers would make them up."""
     cls: Any = getattr(transformers, kind, None)
     is_model = isinstance(cls, type) and issubclass(cls, PreTrainedModel)
     if not is_model:
         raise CheckpointError(f"This transformers ({transformers.__version__}) has no model class {kind!r}.")
-    hint = _RIGHT_BASE if options else "Save the model again."
-    options |= {"use_safetensors": True, "output_loading_info": True}
     try:
-        model, info = cls.from_pretrained(checkpoint, **options)
+        model, info = cls.from_pretrained(checkpoint, config=config, use_safetensors=True, output_loading_info=True)
     except (OSError, ValueError, RuntimeError, KeyError, TypeError, SafetensorError) as error:
         raise CheckpointError(
             f"Cannot load the host from {checkpoint!r}: it is missing or damaged. {hint} ({error})"

@@ -70,6 +70,12 @@ def test_a_model_that_does_not_exist_is_named(command: str, tmp_path: Path) -> N
     assert str(missing) in told and "infuser assets list" in told
 
 
+@pytest.mark.parametrize("command", ["predict", "explain"])
+def test_the_folder_of_a_run_leads_to_its_model(command: str, trained: Path) -> None:
+    told = error_of(command, trained, "--text", "Bern", code=1)
+    assert str(trained / "model") in told
+
+
 def test_a_folder_without_a_model_is_named(tmp_path: Path) -> None:
     data = write_lines(tmp_path / "train.csv", "text,label", "a,0", "b,1", "c,0", "d,1")
     told = error_of("train", tmp_path, data, "--plain", "--out", tmp_path / "out", code=1)

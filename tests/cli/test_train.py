@@ -72,6 +72,14 @@ def test_a_head_for_other_labels_is_replaced(task: Path, tmp_path: Path) -> None
     assert infuser.load(tmp_path / "run" / "model").model.config.num_labels == 2
 
 
+def test_an_infused_model_is_trained_on_with_new_knowledge_weights(trained: Path, task: Path, tmp_path: Path) -> None:
+    data = ("train", trained / "model", task / "train.csv", "--dev", task / "dev.csv", "--out", tmp_path / "run")
+    names = write_lines(tmp_path / "names.txt", "adze")
+    result = run_command(*data, *COLUMNS, "--entities", names, "--phrases", names, "--epochs", 1)
+    assert "infused already" in result.stderr
+    assert len(infuser.load(tmp_path / "run" / "model").sources) == 2
+
+
 def test_whole_numbers_are_labels_in_their_order(checkpoint: Path, tmp_path: Path) -> None:
     lines = [
         f'{{"text": "the {word}", "label": {label}}}' for word, label in zip("abcd" * 3, (2, 10, 1) * 4, strict=True)
@@ -101,7 +109,10 @@ def test_knowledge_that_reaches_no_text_is_pointed_out(checkpoint: Path, task: P
         (["text,klasse", "a,0", "b,1"], ["line 2", "'label'", "text, klasse", "--label-column"]),
         (["text,label", "a,0", "b,"], ["line 3", "label"]),
         (["text,label", "a,0", "b,0"], ["label '0'"]),
-        (["text,label", "a,0.5", "b,1"], ["0.5, but this command trains classifiers. For scores, use infuser.train in Python with num_labels=1"]),
+        (
+            ["text,label", "a,0.5", "b,1"],
+            ["0.5, but this command trains classifiers. For scores, use infuser.train in Python with num_labels=1"],
+        ),
         (["text,label"], ["no examples"]),
         ([], ["empty"]),
         (["text,text,label", "a,a,0"], ["same name"]),

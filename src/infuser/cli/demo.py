@@ -67,8 +67,8 @@ def _prepare(console: Console, n_pairs: int, epochs: int) -> tuple[Trial, QueryA
     from infuser.comparing import Trial
     from infuser.tasks.query_ads import build_query_ads
 
-    logging.disable_progress_bar()
-    logging.set_verbosity_error()  # the fresh head is expected
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    logging.set_verbosity_error()  # type: ignore[no-untyped-call]  # the fresh head is expected
     console.print("[b]2/4[/b] Fetching the encoder and WordNet (once; digests are checked)")
     with _bar(console) as bar:
         encoder, wordnet = (_fetch(bar, assets, name) for name in ("minilm", "wordnet"))

@@ -57,6 +57,8 @@ def find_checkpoint(name: str, console: Console) -> str:
 def _check_exists(name: str) -> None:
     """Say at once that there is no such folder, where a name cannot be a hub id: asking the hub takes its time."""
     path = Path(name)
+    if not (path / "config.json").exists() and (path / "model" / "config.json").exists():
+        raise CheckpointError(f"{name!r} is the folder of a run. Its model is {str(path / 'model')!r}.")
     if path.exists() or (_HUB_ID.fullmatch(name) and not (path.parts[1:] and Path(path.parts[0]).exists())):
         return
     raise CheckpointError(

@@ -23,7 +23,7 @@ from infuser.cli.examples import (
     number_labels,
     read_all_examples,
 )
-from infuser.cli.models import classifier_options, find_checkpoint, loading, plain_collator, save_plain
+from infuser.cli.models import CARD, classifier_options, find_checkpoint, loading, plain_collator, save_plain
 from infuser.cli.runs import Run, digest_of
 from infuser.cli.sources import (
     AliasFiles,
@@ -204,6 +204,8 @@ def _prepare(
 ) -> tuple[PreTrainedModel, Collator, Infused | None]:
     told = Console(stderr=True)
     folder = find_checkpoint(checkpoint, told)
+    if (Path(folder) / CARD).exists():
+        told.print(f"{checkpoint} is infused already; here its encoder is trained on, with new knowledge weights.")
     with loading(told, checkpoint):
         import transformers
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -132,7 +133,7 @@ def terms_for_layers(base: Any, ids: Tensor, start: Tensor) -> Iterator[tuple[Te
 
 def _rotate(base: Any, block: Any, keys: Tensor, states: Tensor, start: Tensor) -> Tensor:
     positions = start[:, None] + torch.arange(keys.shape[2], device=keys.device)
-    cos, sin = (x[:, None] for x in base.rotary_emb(states, positions, block.attention_type))
-    left, right = keys.chunk(2, dim=-1)
-    rotated: Tensor = keys * cos + torch.cat((-right, left), dim=-1) * sin
+    cos, sin = base.rotary_emb(states, positions, block.attention_type)
+    turn = sys.modules[type(base).__module__].apply_rotary_pos_emb
+    rotated: Tensor = turn(keys, keys, cos, sin)[1]
     return rotated

@@ -10,6 +10,8 @@ None and padding is attended to, silently.
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any
 
@@ -44,6 +46,18 @@ def unplug(host: PreTrainedModel) -> None:
         plain = getattr(host, _MEMORY)
         delattr(host, _MEMORY)
     host.set_attn_implementation(plain)
+
+
+@contextmanager
+def plain_config(host: PreTrainedModel) -> Iterator[None]:
+    """Let the host's config name its plain attention for a while: transformers refuses to write some with ours."""
+    config = host.config
+    name = config._attn_implementation
+    config._attn_implementation_internal = name.removeprefix(_PREFIX)
+    try:
+        yield
+    finally:
+        config._attn_implementation_internal = name
 
 
 def check_plugged_in(host: PreTrainedModel) -> None:

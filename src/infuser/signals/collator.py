@@ -81,7 +81,7 @@ class Collator:
 
     def encode(self, texts: Sequence[str], pairs: Sequence[str | None] | None = None) -> dict[str, Tensor]:
         """Return the batch of these texts or pairs, without labels."""
-        return self([{"text": row.text, "pair": row.pair} for row in _rows_of(texts, pairs)])
+        return self(_examples_of(texts, pairs))
 
     def annotate(
         self,
@@ -194,12 +194,15 @@ class Collator:
 
 
 def _rows_of(texts: Sequence[str], pairs: Sequence[str | None] | None) -> list[Row]:
+    return read_rows(_examples_of(texts, pairs))[0]
+
+
+def _examples_of(texts: Sequence[str], pairs: Sequence[str | None] | None) -> list[dict[str, Any]]:
     texts = [texts] if isinstance(texts, str) else texts
     pairs = [pairs] if isinstance(pairs, str) else pairs
     if pairs is not None and len(pairs) != len(texts):
         raise InputError(f"There are {len(texts)} texts but {len(pairs)} pairs. Give one pair (or None) per text.")
-    examples = [{"text": text, "pair": None if pairs is None else pairs[i]} for i, text in enumerate(texts)]
-    return read_rows(examples)[0]
+    return [{"text": text, "pair": None if pairs is None else pairs[i]} for i, text in enumerate(texts)]
 
 
 def _padded(rows: Sequence[Sequence[Any]], filler: Any) -> list[list[Any]]:

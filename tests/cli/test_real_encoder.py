@@ -1,0 +1,66 @@
+"""The commands on a real encoder, and a real interruption: slow, because both are."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from cli.commands import COLUMNS, read_json_lines, run_command
+
+from infuser import assets
+from infuser.errors import AssetError
+
+
+@pytest.mark.slow
+def test_minilm_is_fetched_trained_asked_and_explained(task: Path, tmp_path: Path) -> None:
+    try:
+        assets.fetch("minilm")
+    except AssetError as error:
+        pytest.skip(f"MiniLM cannot be fetched here: {error}")
+    model = tmp_path / "run" / "model"
+    told = run_command(
+        *("train", "minilm", task / "train.csv", "--dev", task / "dev.csv", "--out", tmp_path / "run", *COLUMNS),
+        *("--graph", task / "triples.tsv", "--aliases", task / "names.tsv"),
+        *("--epochs", 2, "--batch-size", 8, "--learning-rate", 1e-4),
+    ).output
+    assert "graph: 12 links in 12 of 24 training texts" in told and "8,489 new weights" in told
+    read = ("predict", model, task / "dev.csv", "--text-column", "query", "--pair-column", "ad", "--out")
+    run_command(*read, tmp_path / "with.jsonl")
+    run_command(*read, tmp_path / "without.jsonl", "--no-knowledge")
+    assert read_json_lines(tmp_path / "with.jsonl") != read_json_lines(tmp_path / "without.jsonl")
+    told = run_command(
+        *("explain", model, "--text", "buy ramipril", "--pair", "the pharmacy near me"),
+        *("--out", tmp_path / "explain"),
+    ).output
+    assert "ramipril -- is a -- pharmacy" in told
+    assert (tmp_path / "explain" / "explanation.png").stat().st_size > 10_000
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGINT to send")
+def test_a_command_that_was_interrupted_goes_on_when_run_again(checkpoint: Path, task: Path, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    command = [
+        *("train", checkpoint, task / "train.csv", "--dev", task / "dev.csv", "--out", out, *COLUMNS, "--plain"),
+        *("--epochs", 60, "--patience", 60, "--batch-size", 8, "--checkpoint-every", 5),
+    ]
+    start = [sys.executable, "-c", "from infuser.cli import app; app()", *map(str, command)]
+    child = subprocess.Popen(start, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 120
+    while not list(out.glob("checkpoints/checkpoint-*")) and child.poll() is None and time.monotonic() < deadline:
+        time.sleep(0.05)
+    child.send_signal(signal.SIGINT)
+    _, told = child.communicate(timeout=60)
+    assert child.returncode == 130, told
+    assert "The same command goes on from the last checkpoint" in told and "Traceback" not in told
+    assert not json.loads((out / "train.json").read_text())["finished"]
+    kept = max(out.glob("checkpoints/checkpoint-*"))
+    result = run_command(*command)
+    first_step = int(result.stderr.split("step ")[1].split()[0])
+    assert first_step > int(kept.name.split("-")[1]) > 0
+    assert json.loads((out / "train.json").read_text())["result"]["steps"] == 180
