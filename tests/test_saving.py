@@ -225,13 +225,18 @@ def test_a_live_model_of_no_checkpoint_needs_the_whole_form(tmp_path: Path) -> N
 # Sources that hold code, and other sources.
 
 
-def test_a_source_that_cannot_be_written_down_is_asked_for(tmp_path: Path) -> None:
-    sources = [infuser.Phrases(chunker=str.split), Repeats()]  # type: ignore[arg-type]
-    infused = infuser.infuse(tiny_host("bert"), sources=[sources[1]], tokenizer=tiny_tokenizer("bert"))
+def first_half(text: str) -> list[tuple[int, int]]:
+    return [(0, len(text) // 2)]
+
+
+@pytest.mark.parametrize("source", [infuser.Phrases(chunker=first_half), Repeats()], ids=["code", "not registered"])
+def test_a_source_that_cannot_be_written_down_is_asked_for(source: infuser.Source, tmp_path: Path) -> None:
+    infused = infuser.infuse(tiny_host("bert"), sources=[source], tokenizer=tiny_tokenizer("bert"))
+    shake(infused.model)
     infused.save(tmp_path / "out")
-    with pytest.raises(SourceError, match=r"Repeats.*sources=\[\.\.\.\]"):
+    with pytest.raises(SourceError, match=r"(?i)(repeats|phrases).*sources=\[\.\.\.\]"):
         infuser.load(tmp_path / "out")
-    again = infuser.load(tmp_path / "out", sources=[Repeats()])
+    again = infuser.load(tmp_path / "out", sources=[source])
     assert torch.equal(again.encode(TEXTS), infused.encode(TEXTS))
 
 

@@ -13,6 +13,7 @@ from transformers import BatchEncoding, PreTrainedTokenizerBase
 from infuser.errors import InputError, SourceError
 from infuser.signals.align import Aligned, Box, align
 from infuser.signals.examples import Row, read_labels, read_rows
+from infuser.signals.long_texts import tokenizer_inputs
 from infuser.types import Annotations, Source
 
 _NO_LIMIT = 1_000_000
@@ -133,7 +134,7 @@ class Collator:
             if limit <= n_special:
                 raise InputError(f"max_length={limit} leaves no room for text beside {n_special} special tokens.")
         encoding: BatchEncoding = self.tokenizer(
-            [row.text if row.pair is None else (row.text, row.pair) for row in rows],
+            tokenizer_inputs(self.tokenizer, rows, limit),
             padding="longest",
             truncation=False if limit is None else "longest_first",
             max_length=limit,

@@ -17,6 +17,7 @@ from transformers import BatchEncoding, PreTrainedTokenizerBase
 from infuser.errors import InputError
 from infuser.signals.collator import Collator
 from infuser.signals.examples import Row, read_rows
+from infuser.signals.long_texts import tokenizer_inputs
 
 
 class _ReadsKnowledge:
@@ -36,9 +37,9 @@ class _ReadsKnowledge:
         rows = _rows(text, text_pair)
         defaults = {"padding": True, "truncation": True, "max_length": self.knowledge_collator.max_length}
         options = {**defaults, **options, "return_tensors": None, "return_offsets_mapping": True}
-        encoding = super().__call__(  # type: ignore[misc]
-            [row.text if row.pair is None else (row.text, row.pair) for row in rows], **options
-        )
+        limit = options["max_length"] if options["truncation"] in (True, "longest_first") else None
+        inputs = tokenizer_inputs(self.knowledge_collator.tokenizer, rows, limit)
+        encoding = super().__call__(inputs, **options)  # type: ignore[misc]
         sources_of = encoding.get("overflow_to_sample_mapping", range(len(rows)))
         knowledge = self.knowledge_collator._knowledge([rows[i] for i in sources_of], encoding)
         n_tokens = len(encoding["input_ids"][0])
