@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
+import sys
+from multiprocessing.reduction import ForkingPickler  # how a process hands a model to another
 from typing import Any
 
 import pytest
@@ -267,6 +270,37 @@ def test_attention_that_was_exchanged_later_does_not_ignore_knowledge_silently()
         infused.model(**batch)
     infused.model.set_attn_implementation("infuser_sdpa")
     assert (answer(infused.model, batch) - answer(infused.model, plain(batch))).abs().max() > 1e-3
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_a_direct_call_of_forward_does_not_ignore_knowledge_silently(host: str) -> None:
+    infused = infuse_tiny(host)
+    batch = infused.batch([KNOWN_TEXT])
+    with pytest.raises(HostError, match=r"model\(\*\*batch\)"):
+        infused.model.forward(**batch)
+    infused.model.forward(**plain(batch))
+    classifier = infuse_tiny(host, "sequence-classification").model  # its encoder is called by its own forward
+    assert torch.equal(classifier.forward(**batch).logits, classifier(**batch).logits)
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_a_model_can_be_handed_to_another_process(host: str) -> None:
+    infused = infuse_tiny(host)
+    batch = infused.batch([KNOWN_TEXT, "the old town"])
+    arrived = ForkingPickler.loads(bytes(ForkingPickler.dumps(infused.model)))
+    with torch.no_grad():
+        assert torch.equal(answer(arrived, batch), answer(infused.model, batch))
+
+
+def test_the_attention_functions_are_there_as_soon_as_hosts_are_imported() -> None:
+    code = (
+        "import infuser.hosts\n"
+        "from transformers.masking_utils import ALL_MASK_ATTENTION_FUNCTIONS as masks\n"
+        "from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS as attentions\n"
+        "print([f'infuser_{plain}' in table for table in (masks, attentions) for plain in ('sdpa', 'eager')])"
+    )
+    child = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert child.stdout == "[True, True, True, True]\n"
 
 
 def test_new_weights_follow_the_model_to_another_type() -> None:

@@ -35,6 +35,7 @@ class _ReadsKnowledge:
         if options.get("is_split_into_words"):
             raise InputError("Knowledge is found in texts, not in lists of words. Give each text as one string.")
         rows = _rows(text, text_pair)
+        want_offsets = options.pop("return_offsets_mapping", False)
         defaults = {"padding": True, "truncation": True, "max_length": self.knowledge_collator.max_length}
         options = {**defaults, **options, "return_tensors": None, "return_offsets_mapping": True}
         limit = options["max_length"] if options["truncation"] in (True, "longest_first") else None
@@ -46,6 +47,8 @@ class _ReadsKnowledge:
         knowledge["knowledge_length"] = torch.full((len(encoding["input_ids"]),), n_tokens)
         if self.knowledge_with_terms and len(sources_of) == 1:
             knowledge["knowledge_terms"] = self._fixed_width(knowledge.get("knowledge_terms"))
+        if not want_offsets:
+            del encoding["offset_mapping"]
         encoding = encoding.convert_to_tensors("pt")
         encoding.update(knowledge)
         return encoding

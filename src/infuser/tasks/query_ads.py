@@ -110,10 +110,10 @@ def build_query_ads(
     seen = {word for _, lemma in read_counts(wordnet_folder) for word in lemma.replace("-", " ").split()}
     rare = rare_lemmas(synsets, seen, besides=_our_words(), pieces=tokenizer_pieces)
     topics = choose_topics(synsets, rare, min_terms=min_terms)
-    n_terms = {name: len(own) for name, own in choose_terms(topics, rare, seen, rng).items() if len(own) >= min_terms}
+    n_terms = {name: len(own) for name, own in choose_terms(topics, rare).items() if len(own) >= min_terms}
     largest = sorted(n_terms, key=lambda name: (-n_terms[name], name))[:max_topics]
     topics = {name: topics[name] for name in sorted(largest)}
-    terms = choose_terms(topics, rare, seen, rng)  # anew: fewer topics rule out fewer terms
+    terms = choose_terms(topics, rare)  # anew: fewer topics rule out fewer terms
     splits = _deal(terms, [size // 2 for size in sizes.values()], rng)
     siblings = _siblings(topics, synsets)
 
@@ -217,8 +217,11 @@ def _facts(
     pairs = [*task.train, *task.dev, *task.test]
     linked = {(term, topic) for term, _, topic in task.graph.triples}
     own = {pair["term"]: pair["topic"] for pair in pairs if pair["label"]}
-    known_words = {word for pair in (*task.train, *task.dev) for word in pair["text"].split()}
-    unseen = [pair["term"].split()[-1] not in known_words for pair in task.test]
+    known = [*task.train, *task.dev]
+    known_terms = {pair["term"] for pair in known}
+    known_words = {word for pair in known for word in pair["text"].split()}
+    unseen = [pair["term"] not in known_terms for pair in task.test]
+    all_new = [known_words.isdisjoint(pair["term"].split()) for pair in task.test]
     hard = [pair["topic"] in siblings[own[pair["term"]]] for pair in pairs if not pair["label"]]
 
     def link_rate(examples: list[Example], label: int) -> float:
@@ -229,7 +232,7 @@ def _facts(
         "terms": f"{len(own)} in pairs, {len(task.graph.aliases) - len(topics)} in the graph",
         "pairs": f"{len(task.train)} train, {len(task.dev)} dev, {len(task.test)} test",
         "relevant pairs": f"{fmean(pair['label'] for pair in pairs):.1%}",
-        "test pairs with an unseen term": f"{fmean(unseen):.1%}",
+        "test pairs with an unseen term": f"{fmean(unseen):.1%} (no word of it seen: {fmean(all_new):.1%})",
         "hard negatives": f"{fmean(hard):.1%}",
         "link recall": f"{link_rate(pairs, 1):.1%} of relevant pairs ({link_rate(task.test, 1):.1%} in test)",
         "false links": f"{link_rate(pairs, 0):.1%} of irrelevant pairs ({link_rate(task.test, 0):.1%} in test)",

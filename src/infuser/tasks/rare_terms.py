@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -35,9 +34,9 @@ class Topic:
 def rare_lemmas(
     synsets: dict[str, Synset], seen: set[str], *, besides: set[str], pieces: Pieces | None
 ) -> dict[str, list[str]]:
-    """Return, by synset, its one- or two-word lemmas with a single meaning whose last word was never met in texts.
+    """Return, by synset, its one- or two-word lemmas with a single meaning and a word that was never met in texts.
 
-    `seen` are the words of tagged texts, `besides` words that must not occur at all; with `pieces` the last word must
+    `seen` are the words of tagged texts, `besides` words that must not occur at all; with `pieces` such a word must
     also break into several word pieces.
     """
     n_senses = Counter(lemma.lower() for synset in synsets.values() for lemma in synset.lemmas)
@@ -49,7 +48,8 @@ def rare_lemmas(
         for lemma in synset.lemmas:
             words = lemma.lower().split()
             is_name_of_species = len(words) == 2 and lemma[0].isupper()  # "Canis niger"; nobody shops by these
-            if len(words) > 2 or is_name_of_species or words[-1] in seen or len(words[-1]) < 5:
+            new = [word for word in words if word not in seen and len(word) > 4]
+            if len(words) > 2 or is_name_of_species or not new:
                 continue
             term = " ".join(words)
             if (
@@ -58,9 +58,10 @@ def rare_lemmas(
                 or besides & set(words)
             ):
                 continue
-            if pieces is not None and words[-1] not in n_pieces:
-                n_pieces[words[-1]] = len(pieces(words[-1]))
-            if n_pieces.get(words[-1], 2) < 2:
+            for word in new:
+                if pieces is not None and word not in n_pieces:
+                    n_pieces[word] = len(pieces(word))
+            if all(n_pieces.get(word, 2) < 2 for word in new):
                 continue
             rare[synset.id].append(term)
     return rare
@@ -126,47 +127,19 @@ def _gives_away(term: str, words: Iterable[str]) -> bool:
     )
 
 
-def choose_terms(
-    topics: dict[str, Topic], rare: dict[str, list[str]], seen: set[str], rng: random.Random
-) -> dict[str, list[str]]:
-    """Return each topic's terms; of terms that share a rare word or a meaning, one is drawn."""
+def choose_terms(topics: dict[str, Topic], rare: dict[str, list[str]]) -> dict[str, list[str]]:
+    """Return each topic's terms; a term that stands within another one is left out."""
     owners = Counter(id for topic in topics.values() for id in topic.below)
     ad_words = {word for topic in topics.values() for word in topic.words}
-    groups = _Groups()
-    topic_of: dict[str, str] = {}
-    for topic in topics.values():
-        for id in sorted(topic.below):
-            if owners[id] > 1:  # both tree and shrub: no telling which ad is wrong
-                continue
-            for term in rare.get(id, ()):
-                if _gives_away(term, ad_words) or topic.kinds.intersection(term.split()[:-1]):  # as in "beef jerky"
-                    continue
-                topic_of[term] = topic.name
-                groups.join(term, [f"meaning {id}", *(f"word {word}" for word in term.split() if word not in seen)])
-    by_topic: dict[str, list[str]] = {name: [] for name in topics}
-    for group in groups.all(topic_of):
-        term = rng.choice(group)
-        by_topic[topic_of[term]].append(term)
-    return by_topic
-
-
-class _Groups:
-    """Things that share a mark, directly or through others, are one group."""
-
-    def __init__(self) -> None:
-        self._parent: dict[str, str] = {}
-
-    def join(self, thing: str, marks: Iterable[str]) -> None:
-        for mark in marks:
-            self._parent[self._root(mark)] = self._root(thing)
-
-    def all(self, things: Iterable[str]) -> list[list[str]]:
-        groups: dict[str, list[str]] = defaultdict(list)
-        for thing in things:
-            groups[self._root(thing)].append(thing)
-        return list(groups.values())
-
-    def _root(self, thing: str) -> str:
-        while (parent := self._parent.setdefault(thing, thing)) != thing:
-            self._parent[thing] = thing = self._parent[parent]
-        return thing
+    by_topic = {
+        topic.name: {
+            term
+            for id in topic.below
+            if owners[id] == 1  # both tree and shrub: no telling which ad is wrong
+            for term in rare.get(id, ())
+            if not _gives_away(term, ad_words) and not topic.kinds.intersection(term.split()[:-1])  # as in "beef jerky"
+        }
+        for topic in topics.values()
+    }
+    inside = {word for terms in by_topic.values() for term in terms if " " in term for word in term.split()}
+    return {name: sorted(terms - inside) for name, terms in by_topic.items()}
