@@ -43,7 +43,8 @@ class Trial:
     dev: Sequence[Example]
     test: Sequence[Example]
     settings: TrainSettings = field(default_factory=TrainSettings)
-    n_labels: int = 2
+    labels: tuple[str, ...] = ("no", "yes")
+    """Names of the classes 0, 1, ..."""
 
     @property
     def arms(self) -> tuple[str, str, str]:
@@ -65,7 +66,7 @@ def run_trial(
     """
     data = _data_of_arms(trial)
     digest = hashlib.sha256(
-        repr((trial.checkpoint, trial.method, trial.settings, trial.n_labels, data)).encode()
+        repr((trial.checkpoint, trial.method, trial.settings, trial.labels, data)).encode()
     ).hexdigest()
     runs: dict[str, list[dict[str, Any]]] = {arm: [] for arm in trial.arms}
     for seed in seeds:  # seed by seed, so that a stopped comparison has whole pairs
@@ -101,8 +102,10 @@ def _run(
     torch.manual_seed(seed)  # the head is new, and starts the same in every arm
     started = time.perf_counter()
     infused: Infused | None = None
+    names = dict(enumerate(trial.labels))
+    head = {"num_labels": len(names), "id2label": names, "label2id": {name: place for place, name in names.items()}}
     if arm == PLAIN:
-        model = load_model(trial.checkpoint, "sequence-classification", num_labels=trial.n_labels)
+        model = load_model(trial.checkpoint, "sequence-classification", **head)
         tokenizer = load_tokenizer(trial.checkpoint)
         collate = Collator(tokenizer, max_length=longest_input(model, tokenizer))
     else:
@@ -111,7 +114,7 @@ def _run(
             trial.method,
             sources=trial.sources,
             task="sequence-classification",
-            num_labels=trial.n_labels,
+            **head,
         )
         model, collate = infused.model, infused.collator()
     settings = replace(trial.settings, seed=seed)

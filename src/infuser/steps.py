@@ -25,7 +25,7 @@ Example = Mapping[str, Any]
 Collate = Callable[[list[Example]], Mapping[str, Tensor]]
 """Turns examples into the model's keywords, "labels" among them."""
 _POOL = 8
-"""Batches that are sorted by length together."""
+"""Steps whose examples are sorted by length together."""
 Share = tuple[list[int], float]
 """The examples that one process reads in one batch, and how much their mean loss counts in the step."""
 
@@ -56,8 +56,8 @@ class StepPlan:
         return [self._step(order[at : at + size], process, n_processes) for at in range(0, len(order), size)]
 
     def _alike(self, order: list[int], chance: np.random.Generator) -> list[int]:
-        """Sort by length within pools of some batches, so that batches have little padding and yet stay random."""
-        lengths, size = self.lengths or (), self.batch_size
+        """Sort by length within pools of some steps, so that batches have little padding and yet stay random."""
+        lengths, size = self.lengths or (), self.batch_size * self.accumulate
         mixed: list[int] = []
         for at in range(0, len(order), _POOL * size):
             pool = sorted(order[at : at + _POOL * size], key=lengths.__getitem__)

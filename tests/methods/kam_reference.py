@@ -162,7 +162,5 @@ def forward(
         )
         inner = linear(weights, f"{block}.intermediate.dense", states)
         inner = inner * 0.5 * (1 + np.vectorize(math.erf)(inner / math.sqrt(2)))
-        states = norm(
-            weights, f"{block}.output.LayerNorm", states + linear(weights, f"{block}.output.dense", inner)
-        )
+        states = norm(weights, f"{block}.output.LayerNorm", states + linear(weights, f"{block}.output.dense", inner))
     return states

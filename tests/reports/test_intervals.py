@@ -9,13 +9,12 @@ from scipy import stats
 from sklearn.metrics import accuracy_score, roc_auc_score
 
 from infuser.errors import InputError
-from infuser.reports.intervals import auc, bootstrap_values, percentile_interval, t_interval, t_quantile, weighted_auc
+from infuser.reports.intervals import auc, bootstrap_values, percentile_interval, t_interval, weighted_auc
 
 
-@pytest.mark.parametrize("freedom", [1, 2, 3, 4, 5, 9, 30, 101])
-@pytest.mark.parametrize("confidence", [0.5, 0.95, 0.99])
-def test_t_quantile_agrees_with_scipy(freedom: int, confidence: float) -> None:
-    assert t_quantile(freedom, confidence) == pytest.approx(stats.t.ppf((1 + confidence) / 2, freedom), rel=1e-9)
+def test_an_interval_of_three_values_agrees_with_the_table_of_student() -> None:
+    low, high = t_interval([1.0, 2.0, 3.0])  # mean 2, deviation 1, t = 4.303 for two degrees of freedom
+    assert (low, high) == pytest.approx((2 - 4.302653 / 3**0.5, 2 + 4.302653 / 3**0.5), rel=1e-6)
 
 
 @pytest.mark.parametrize("values", [[0.79, 0.81], [0.9, 0.91, 0.88], [0.1, 0.5, 0.2, 0.9, 0.4]])

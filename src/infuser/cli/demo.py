@@ -30,8 +30,8 @@ fine-tuned, and compares on terms that never occur in training:
 def demo(
     out: Annotated[Path, typer.Option(help="Where the report, the runs and the trained model go.")] = Path("runs/demo"),
     seeds: Annotated[int, typer.Option(min=1, help="How often each arm is trained.")] = 3,
-    pairs: Annotated[int, typer.Option(min=200, help="Query-ad pairs to train on.")] = 2400,
-    epochs: Annotated[int, typer.Option(min=1, help="How often each pair is seen.")] = 2,
+    pairs: Annotated[int, typer.Option(min=200, help="Query-ad pairs to train on.")] = 1200,
+    epochs: Annotated[int, typer.Option(min=1, help="How often each pair is seen.")] = 4,
 ) -> None:
     """Compare plain fine-tuning, knowledge and a placebo on rare words, and draw what changed.
 
@@ -74,7 +74,9 @@ def _prepare(console: Console, n_pairs: int, epochs: int) -> tuple[Trial, QueryA
         encoder, wordnet = (_fetch(bar, assets, name) for name in ("minilm", "wordnet"))
     console.print("[b]3/4[/b] Building the task")
     tokenizer = AutoTokenizer.from_pretrained(encoder)
-    data = build_query_ads(wordnet, n_train=n_pairs, tokenizer_pieces=tokenizer.tokenize)
+    data = build_query_ads(
+        wordnet, n_train=n_pairs, n_dev=200, n_test=600, max_topics=16, tokenizer_pieces=tokenizer.tokenize
+    )
     for example in data.test[:3]:
         answer = "relevant" if example["label"] else "not relevant"
         console.print(f'      "{example["text"]}" / "{example["pair"]}": {answer}', highlight=False)
@@ -85,7 +87,8 @@ def _prepare(console: Console, n_pairs: int, epochs: int) -> tuple[Trial, QueryA
         train=data.train,
         dev=data.dev,
         test=data.test,
-        settings=TrainSettings(epochs=epochs, batch_size=32, learning_rate=1e-4),
+        labels=("not relevant", "relevant"),
+        settings=TrainSettings(epochs=epochs, batch_size=16, learning_rate=7e-5),
     )
     return trial, data
 
@@ -123,7 +126,7 @@ def _report(
     import numpy as np
 
     import infuser
-    from infuser.explaining import explain
+    from infuser.explaining import explain, strongest_change
     from infuser.reports.comparison import compare
     from infuser.reports.report import write_report
 
@@ -133,10 +136,11 @@ def _report(
     plain, kam = arms[0].scores_per_seed[0], arms[1].scores_per_seed[0]
     towards = np.where(labels == 1, kam - plain, plain - kam)
     order = np.argsort(-towards)
-    explanations = [
-        explain(infused, trial.test[place]["text"], trial.test[place]["pair"], layer=-2)
-        for place in [*order[:3].tolist(), int(order[-1])]  # three that knowledge mended, one that it spoilt
-    ]
+    explanations = []
+    for place in [*order[:3].tolist(), int(order[-1])]:  # three that knowledge mended most, one that it spoilt most
+        text, pair = trial.test[place]["text"], trial.test[place]["pair"]
+        layer, head = strongest_change(infused, text, pair)
+        explanations.append(explain(infused, text, pair, layer=layer, head=head))
     write_report(
         out / "report.html",
         title="Infuser demo: query-to-ad relevance with rare words",

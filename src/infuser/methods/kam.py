@@ -276,7 +276,7 @@ class Kam:
     layer's maps."""
     bypass_empty: bool = False
     """Texts in which nothing was found skip the method and are read exactly as before."""
-    map_step: float = 100.0
+    map_step: float = 400.0
     """Map weights are held divided by this, so that an optimiser step of the host's size moves them this much
     further: maps want large steps, the kernel over pretrained scores wants small ones."""
     term_bias: float = -8.0

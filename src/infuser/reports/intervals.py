@@ -22,31 +22,14 @@ _FEWEST_ROUNDS = 100
 """Below this many usable rounds, the ends of an interval are guesswork."""
 
 
-def t_quantile(freedom: int, confidence: float = 0.95) -> float:
-    """Return t such that a Student variable of `freedom` degrees lies within -t..t with probability `confidence`."""
-    low, high = 0.0, math.pi / 2
-    for _ in range(100):  # bisection on the angle, which is bounded where t is not
-        middle = (low + high) / 2
-        low, high = (middle, high) if _share_within(middle, freedom) < confidence else (low, middle)
-    return math.sqrt(freedom) * math.tan(low)
-
-
-def _share_within(angle: float, freedom: int) -> float:
-    """Return P(|T| < sqrt(freedom) tan(angle)), by the finite series that whole degrees of freedom have."""
-    cosine, sine = math.cos(angle), math.sin(angle)
-    odd = freedom % 2
-    term, total = (cosine, 0.0) if odd else (1.0, 0.0)
-    for step in range(1 + odd, freedom, 2):
-        total += term
-        term *= cosine * cosine * step / (step + 1)
-    return 2 / math.pi * (angle + sine * total) if odd else sine * total
-
-
 def t_interval(values: Sequence[float], confidence: float = 0.95) -> Interval | None:
     """Return the t-interval of the mean; one value alone has none."""
     if len(values) < 2:
         return None
-    reach = t_quantile(len(values) - 1, confidence) * float(np.std(values, ddof=1)) / math.sqrt(len(values))
+    from scipy.stats import t
+
+    quantile = float(t.ppf((1 + confidence) / 2, len(values) - 1))
+    reach = quantile * float(np.std(values, ddof=1)) / math.sqrt(len(values))
     mean = float(np.mean(values))
     return mean - reach, mean + reach
 

@@ -1,11 +1,11 @@
-"""Query-to-ad relevance where the query's key word is rare: "buy glipizide" / "Fletcher & Novak Drug Store Near Me".
+"""Query-to-ad relevance where the query's key word is rare: "buy glipizide" / "Fletcher Drug Shop Near Me".
 
 Built from WordNet at run time. A *topic* is a common noun with many rare words below it (drug, bird, fabric); a *term*
 is one of those rare words; an ad names a topic; a pair is relevant when the query's term is a kind of the ad's topic.
 The graph says which term belongs to which topic, but it is incomplete and partly wrong, like real ones.
 
 What keeps the task honest:
-- no rare word occurs in two terms, so nothing about a test term can be learned from training or dev terms;
+- no test term occurs in training or dev, neither by itself nor within another term;
 - no term contains the word of any topic, nor starts like one ("dogfish" tells a fish without any knowledge);
 - each term stands in one relevant and one irrelevant pair, and each topic is as often irrelevant as relevant (nearly),
   so neither side alone tells the label;
@@ -50,9 +50,9 @@ _EXTRAS = (
     "Book Online",
 )
 _SURNAMES = (
-    "Abernathy", "Bradshaw", "Carmichael", "Castellano", "Delaney", "Donovan", "Ellison", "Ferris", "Fletcher",
-    "Gallagher", "Hargrove", "Holloway", "Kessler", "Lindqvist", "Moreau", "Novak", "Okafor", "Petrov", "Prescott",
-    "Ramirez", "Sullivan", "Tanaka", "Thackeray", "Underhill", "Vasquez", "Whitcombe", "Whitlock", "Winslow", "Yates",
+    "Adams", "Baker", "Carter", "Collins", "Cooper", "Davis", "Evans", "Fletcher", "Foster", "Gray", "Harris", "Hughes",
+    "Jones", "Keller", "Lewis", "Martin", "Morgan", "Murphy", "Parker", "Reed", "Roberts", "Russell", "Scott", "Taylor",
+    "Turner", "Walker", "Watson", "Wilson", "Wright", "Young",
 )
 # fmt: on
 
@@ -192,9 +192,8 @@ def _write_pairs(
 
 
 def _write_pair(term: str, topic: Topic, label: int, rng: random.Random) -> Example:
-    brand = " & ".join(rng.sample(_SURNAMES, rng.choice((1, 2))))
-    ad = rng.choice(_ADS).format(brand=brand, topic=rng.choice(topic.words).title())
-    if rng.random() < 0.5:
+    ad = rng.choice(_ADS).format(brand=rng.choice(_SURNAMES), topic=rng.choice(topic.words).title())
+    if rng.random() < 0.25:
         ad += f" - {rng.choice(_EXTRAS)}"
     return {"text": rng.choice(_QUERIES).format(term), "pair": ad, "label": label, "term": term, "topic": topic.name}
 
