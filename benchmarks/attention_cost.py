@@ -158,12 +158,12 @@ def main() -> None:
 
     models = {kind: build_contestant(kind) for kind in ("plain", "kam", "naive")}
     results = []
+    print(f"BERT-base, {N_SOURCES} maps, {options.threads} threads, fastest of {options.rounds} rounds")
     print(
-        f"BERT-base, {N_SOURCES} maps, {options.threads} threads, fastest of {options.rounds} rounds, torch {torch.__version__}"
+        f"{'work':<10}{'(b, n)':<11}{'SDPA ms':>9}{'KAM ms':>9}{'naive ms':>10}{'KAM':>7}{'naive':>7}{'target':>8}",
+        end="",
     )
-    print(
-        f"{'work':<10}{'(b, n)':<11}{'SDPA ms':>9}{'KAM ms':>9}{'naive ms':>10}{'KAM':>7}{'naive':>7}{'target':>8}   peak MB"
-    )
+    print("   peak MB: SDPA / KAM / naive")
     for (work, n_batch, n_tokens), target in TARGETS.items():
         runs = {kind: runner(kind, work, n_batch, n_tokens, model) for kind, model in models.items()}
         times: dict[str, list[float]] = {kind: [] for kind in runs}

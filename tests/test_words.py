@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from infuser.words import find_tokens, find_words, fold, readable
 from infuser.types import PAIR_BREAK
+from infuser.words import find_tokens, find_words, fold, readable
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 
 from infuser.errors import UnknownNameError
 
-
 _T = TypeVar("_T")
 
 
@@ -46,7 +45,8 @@ class Registry:
             if type(thing) is cls:
                 return name
         raise UnknownNameError(
-            f"{type(thing).__name__} is not a registered {self.kind}; decorate it with @{self.kind.upper()}S.register(...)."
+            f"{type(thing).__name__} is not a registered {self.kind}; decorate it with "
+            f"@{self.kind.upper()}S.register(...)."
         )
 
 

@@ -28,9 +28,9 @@ def test_matrices_that_do_not_fit_the_words_are_refused(explain: Explain) -> Non
         explain(plain=np.eye(2))
     with pytest.raises(InputError, match=r"map 'graph' has shape \(10, 10\).*\(10, 12\)"):
         explain(n_terms=2, maps={"graph": np.eye(10)})
+    bad = np.eye(10)
+    bad[3, 3] = np.nan
     with pytest.raises(InputError, match="1 values that are not finite"):
-        bad = np.eye(10)
-        bad[3, 3] = np.nan
         explain(infused=bad)
     with pytest.raises(InputError, match="list of words is empty"):
         Explanation(words=[], plain=np.empty((0, 0)), infused=np.empty((0, 0)))

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from infuser.errors import SourceError
 from infuser.sources import Correlation
-from infuser.words import find_words
 from infuser.types import Annotations, Link, Span, Term
+from infuser.words import find_words
 
 WORDS = st.sampled_from(["a", "b", "c", "d", "e", "f"])
 TABLES = st.dictionaries(st.tuples(WORDS, WORDS), st.sampled_from([-1.0, 0.0, 0.5, 1.0, 2.0, 3.0]), max_size=12)

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from infuser.errors import SourceError
 from infuser.sources import Correlation, Graph, Phrases
 from infuser.sources.placebo import shuffle
-from infuser.words import find_words
 from infuser.types import PAIR_BREAK, Annotations, Link, Span, Term, join_pair
+from infuser.words import find_words
 
 SIDES = st.lists(
     st.sampled_from(["glipizide", "pharmacy", "drug", "near me", "🙂", "buy", "x"]), min_size=1, max_size=8

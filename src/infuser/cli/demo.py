@@ -30,7 +30,7 @@ fine-tuned, and compares on terms that never occur in training:
 def demo(
     out: Annotated[Path, typer.Option(help="Where the report, the runs and the trained model go.")] = Path("runs/demo"),
     seeds: Annotated[int, typer.Option(min=1, help="How often each arm is trained.")] = 3,
-    pairs: Annotated[int, typer.Option(min=200, help="Query-ad pairs to train on.")] = 1200,
+    pairs: Annotated[int, typer.Option(min=200, help="Query-ad pairs to train on.")] = 1000,
     epochs: Annotated[int, typer.Option(min=1, help="How often each pair is seen.")] = 4,
 ) -> None:
     """Compare plain fine-tuning, knowledge and a placebo on rare words, and draw what changed.
@@ -75,7 +75,7 @@ def _prepare(console: Console, n_pairs: int, epochs: int) -> tuple[Trial, QueryA
     console.print("[b]3/4[/b] Building the task")
     tokenizer = AutoTokenizer.from_pretrained(encoder)
     data = build_query_ads(
-        wordnet, n_train=n_pairs, n_dev=200, n_test=600, max_topics=16, tokenizer_pieces=tokenizer.tokenize
+        wordnet, n_train=n_pairs, n_dev=160, n_test=600, max_topics=16, tokenizer_pieces=tokenizer.tokenize
     )
     for example in data.test[:3]:
         answer = "relevant" if example["label"] else "not relevant"

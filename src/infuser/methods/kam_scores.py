@@ -7,12 +7,12 @@ tile (all heads, some query rows and a halo), so that they stay in cache and the
 
 from __future__ import annotations
 
-from typing import Protocol
-
 import torch
 from torch import Tensor
 from torch.nn.functional import conv2d, pad
 from torch.nn.functional import dropout as drop
+
+from infuser.methods.kam_reader import Knowledge
 
 _TILE_BYTES = 2**21
 """Size of one tile of score and map channels; about twice a core's second-level cache was fastest."""
@@ -22,21 +22,12 @@ _WHOLE = 64
 """Sequences up to this long are done whole: a tile would hold all of it anyway."""
 
 
-class _Drawn(Protocol):
-    """What this file needs of `infuser.methods.kam.Knowledge`."""
-
-    maps: Tensor
-    rows: Tensor
-    columns: Tensor
-    bypass: Tensor | None
-
-
 def attend(
     query: Tensor,
     key: Tensor,
     value: Tensor,
     mask: Tensor | None,
-    knowledge: _Drawn,
+    knowledge: Knowledge,
     *,
     kernel: Tensor,
     bias: Tensor | None,
@@ -90,7 +81,7 @@ def _attend_in_tiles(
     key: Tensor,
     value: Tensor,
     mask: Tensor | None,
-    knowledge: _Drawn,
+    knowledge: Knowledge,
     kernel: Tensor,
     bias: Tensor | None,
     below: Tensor | None,

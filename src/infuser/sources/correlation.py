@@ -17,8 +17,8 @@ from typing import Any, Self
 from infuser.errors import SourceError
 from infuser.registry import SOURCES
 from infuser.sources.storage import settings_of
-from infuser.words import Word, find_words, readable
 from infuser.types import Annotations, Link, Span, Term
+from infuser.words import Word, find_words, readable
 
 
 @SOURCES.register("correlation")

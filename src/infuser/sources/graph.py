@@ -16,8 +16,8 @@ from infuser.registry import SOURCES
 from infuser.sources.matching import Matcher, clean_names
 from infuser.sources.paths import Tie, ties_between
 from infuser.sources.storage import settings_of
-from infuser.words import readable
 from infuser.types import Annotations, Link, Span
+from infuser.words import readable
 
 Triple = tuple[str, str, str] | tuple[str, str, str, float]
 

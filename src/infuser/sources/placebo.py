@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from infuser.errors import SourceError
-from infuser.words import Word, find_words
 from infuser.types import PAIR_BREAK, Annotations, Span, Term
+from infuser.words import Word, find_words
 
 
 def shuffle(
