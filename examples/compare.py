@@ -36,6 +36,6 @@ write_report(out / "report.html", title="Query-to-ad relevance, a toy", comparis
 print("report written:", (out / "report.html").exists())
 
 # finished runs are files: the same comparison again trains nothing
-known_runs: list[bool] = []
-run_trial(trial, seeds=[0], out=out, on_start=lambda arm, seed, known: known_runs.append(known))
-print("runs known from before:", known_runs)
+steps: list[str] = []
+run_trial(trial, seeds=[0], out=out, tell=lambda arm, seed, report: steps.append(arm) if report else None)
+print("steps trained the second time:", len(steps))

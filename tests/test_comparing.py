@@ -8,6 +8,7 @@ from miniatures import tiny_host, tiny_tokenizer
 
 from infuser import Graph, Kam, TrainSettings
 from infuser.comparing import Trial, run_trial
+from infuser.steps import StepReport
 
 TERMS = {"glipizide": "drug", "aare": "river", "zurich": "city", "codeine": "drug", "rhone": "river", "basel": "city"}
 
@@ -47,30 +48,47 @@ def test_a_stopped_comparison_goes_on_where_it_stopped(trial: Trial, tmp_path: P
     class Stop(Exception):
         pass
 
-    heard: list[tuple[str, int, bool]] = []
-
-    def stop_at_the_third(arm: str, seed: int, known: bool) -> None:
-        heard.append((arm, seed, known))
-        if len(heard) == 3:
+    def stop_in_the_third(arm: str, seed: int, report: StepReport | None) -> None:
+        if arm == "placebo":
             raise Stop
 
     with pytest.raises(Stop):
-        run_trial(trial, seeds=[0], out=tmp_path / "stopped", on_start=stop_at_the_third)
-    heard.clear()
-    resumed = run_trial(trial, seeds=[0], out=tmp_path / "stopped", on_start=lambda *run: heard.append(run))
-    assert heard == [("plain", 0, True), ("kam", 0, True), ("placebo", 0, False)]
+        run_trial(trial, seeds=[0], out=tmp_path / "stopped", tell=stop_in_the_third)
+    trained: set[str] = set()
+
+    def note(arm: str, seed: int, report: StepReport | None) -> None:
+        if report is not None:
+            trained.add(arm)
+
+    resumed = run_trial(trial, seeds=[0], out=tmp_path / "stopped", tell=note)
+    assert trained == {"placebo"}
     whole = run_trial(trial, seeds=[0], out=tmp_path / "whole")
     for one, other in zip(resumed, whole, strict=True):
         assert one.scores_per_seed[0].tolist() == other.scores_per_seed[0].tolist()
+
+
+@pytest.mark.slow
+def test_runs_side_by_side_give_the_same_as_one_after_the_other(trial: Trial, tmp_path: Path) -> None:
+    ended: list[tuple[str, int]] = []
+
+    def note(arm: str, seed: int, report: StepReport | None) -> None:
+        if report is None:
+            ended.append((arm, seed))
+
+    beside = run_trial(trial, seeds=[0], out=tmp_path / "beside", n_workers=2, tell=note)
+    after = run_trial(trial, seeds=[0], out=tmp_path / "after")
+    assert sorted(ended) == [("kam", 0), ("placebo", 0), ("plain", 0)]
+    for one, other in zip(beside, after, strict=True):
+        assert one.scores_per_seed[0] == pytest.approx(other.scores_per_seed[0], abs=1e-5)
 
 
 def test_a_run_made_with_other_knowledge_is_not_used_again(trial: Trial, tmp_path: Path) -> None:
     from dataclasses import replace
 
     run_trial(trial, seeds=[0], out=tmp_path)
-    known: list[bool] = []
+    steps: list[str] = []
     other = replace(trial, sources=[Graph([("glipizide", "is a", "drug")])])
-    run_trial(other, seeds=[0], out=tmp_path, on_start=lambda arm, seed, old: known.append(old))
-    assert known == [False, False, False]
+    run_trial(other, seeds=[0], out=tmp_path, tell=lambda arm, seed, report: steps.append(arm) if report else None)
+    assert set(steps) == {"plain", "kam", "placebo"}
     run = json.loads((tmp_path / "runs/kam-0.json").read_text())
     assert {"scores", "metrics", "seconds", "history", "extra_weights"} <= run.keys()

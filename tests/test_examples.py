@@ -24,7 +24,7 @@ DOCS = ROOT / "docs"
 PAGES = sorted([*DOCS.rglob("*.md"), *ROOT.glob("*.md")])
 SAID = {
     "attention_view": ["2 layers, each (1, 2, 16, 16); tokens: 16", "page written: True"],
-    "compare": ["| placebo |", "No evidence that kam differs from plain", "known from before: [True, True, True]"],
+    "compare": ["| placebo |", "No evidence that kam differs from plain", "steps trained the second time: 0"],
     "explain": ["maps: {'graph': (16, 16)}", "answer with knowledge:", "files: explanation.html, explanation.png"],
     "infuse": [
         "knowledge_maps: (2, 2, 5)",

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import hashlib
 import json
+import multiprocessing
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -30,6 +32,10 @@ from infuser.training import TrainSettings, train
 from infuser.types import Annotations, Source, join_pair
 
 PLAIN, PLACEBO = "plain", "placebo"
+Tell = Callable[[str, int, StepReport | None], None]
+"""Called with arm, seed and the state of training; None at the end of a run."""
+_heard: Any = None
+"""In a worker process: where it tells what happens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,41 +59,71 @@ class Trial:
 
 
 def run_trial(
-    trial: Trial,
-    *,
-    seeds: Sequence[int],
-    out: Path,
-    on_start: Callable[[str, int, bool], None] = lambda arm, seed, known: None,
-    on_step: Callable[[StepReport], None] | None = None,
+    trial: Trial, *, seeds: Sequence[int], out: Path, n_workers: int = 1, tell: Tell = lambda arm, seed, report: None
 ) -> list[Arm]:
     """Train and test every arm with every seed; the first seed's infused model is saved as `out/model`.
 
-    `on_start` hears which run begins and whether it is known from before; `on_step` hears every training step.
+    `tell` hears every training step of every run, and None when a run is done or known from before. Small models
+    train faster as several runs side by side, one thread each, than as one run on all threads: see `n_workers`.
     """
     data = _data_of_arms(trial)
-    digest = hashlib.sha256(
-        repr((trial.checkpoint, trial.method, trial.settings, trial.labels, data)).encode()
-    ).hexdigest()
-    runs: dict[str, list[dict[str, Any]]] = {arm: [] for arm in trial.arms}
+    made_with = (trial.checkpoint, trial.method, trial.settings, trial.labels, data)
+    digest = hashlib.sha256(repr(made_with).encode()).hexdigest()
+    jobs = {}
     for seed in seeds:  # seed by seed, so that a stopped comparison has whole pairs
         for arm in trial.arms:
             path = out / "runs" / f"{arm}-{seed}.json"
-            run = _known(path, digest)
-            on_start(arm, seed, run is not None)
-            if run is None:
-                keep = out / "model" if arm == trial.arms[1] and seed == seeds[0] else None
-                run = {"digest": digest, **_run(trial, arm, data[arm], seed, keep, on_step)}
-                write_whole(path, json.dumps(run, indent=1))
-            runs[arm].append(run)
-    return [
-        Arm(
-            name=arm,
-            scores_per_seed=[np.array(run["scores"]) for run in done],
-            extra_weights=done[0]["extra_weights"],
-            seconds=[run["seconds"] for run in done],
-        )
-        for arm, done in runs.items()
-    ]
+            if _known(path, digest):
+                tell(arm, seed, None)
+                continue
+            keep = out / "model" if arm == trial.arms[1] and seed == seeds[0] else None
+            jobs[arm, seed] = (trial, arm, data[arm], seed, keep, path, digest)
+    if n_workers == 1 or len(jobs) < 2:
+        for job in jobs.values():
+            _run(*job, tell)
+    else:
+        _run_side_by_side(list(jobs.values()), n_workers, tell)
+
+    arms = []
+    for arm in trial.arms:
+        runs = [json.loads((out / "runs" / f"{arm}-{seed}.json").read_text(encoding="utf-8")) for seed in seeds]
+        scores = [np.array(run["scores"]) for run in runs]
+        arms.append(Arm(arm, scores, runs[0]["extra_weights"], [run["seconds"] for run in runs]))
+    return arms
+
+
+def _run_side_by_side(jobs: list[tuple[Any, ...]], n_workers: int, tell: Tell) -> None:
+    """Run the jobs in processes of their own, and pass on what they tell."""
+    context = multiprocessing.get_context("spawn")  # a forked torch may hang
+    n_threads = max(1, torch.get_num_threads() // n_workers)
+    heard = context.Queue()
+    pool = ProcessPoolExecutor(n_workers, context, initializer=_begin_worker, initargs=(heard, n_threads))
+    try:
+        waiting = {pool.submit(_run_in_worker, *job) for job in jobs}
+        while waiting:
+            done, waiting = wait(waiting, timeout=0.2)
+            while not heard.empty():
+                tell(*heard.get())
+            for future in done:
+                future.result()  # raises here what was raised there
+    finally:
+        pool.shutdown(wait=True, cancel_futures=True)
+    while not heard.empty():
+        tell(*heard.get())
+
+
+def _begin_worker(heard: Any, n_threads: int) -> None:
+    from transformers.utils import logging
+
+    global _heard
+    _heard = heard
+    torch.set_num_threads(n_threads)
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+    logging.set_verbosity_error()  # type: ignore[no-untyped-call]
+
+
+def _run_in_worker(*job: Any) -> None:
+    _run(*job, lambda arm, seed, report: _heard.put((arm, seed, report)))
 
 
 def _run(
@@ -96,9 +132,11 @@ def _run(
     data: list[list[Example]],
     seed: int,
     keep: Path | None,
-    on_step: Callable[[StepReport], None] | None,
-) -> dict[str, Any]:
-    """Train one arm with one seed and score the test set."""
+    path: Path,
+    digest: str,
+    tell: Tell,
+) -> None:
+    """Train one arm with one seed, score the test set and write down what came out."""
     torch.manual_seed(seed)  # the head is new, and starts the same in every arm
     started = time.perf_counter()
     infused: Infused | None = None
@@ -119,12 +157,15 @@ def _run(
         model, collate = infused.model, infused.collator()
     settings = replace(trial.settings, seed=seed)
     examples, dev, test = data
-    result = train(model, examples, collate, dev=dev, settings=settings, progress=on_step or False)
+    result = train(
+        model, examples, collate, dev=dev, settings=settings, progress=lambda report: tell(arm, seed, report)
+    )
     scores = evaluate(model, test, collate, metric=settings.metric)
     chances = torch.softmax(torch.from_numpy(scores.logits), dim=-1)[:, -1]
     if keep is not None and infused is not None:
         infused.save(keep)
-    return {
+    run = {
+        "digest": digest,
         "arm": arm,
         "seed": seed,
         "scores": chances.tolist(),
@@ -133,6 +174,8 @@ def _run(
         "seconds": time.perf_counter() - started,
         "history": result.to_json()["history"],
     }
+    write_whole(path, json.dumps(run, indent=1))
+    tell(arm, seed, None)
 
 
 def _data_of_arms(trial: Trial) -> dict[str, list[list[Example]]]:
@@ -153,8 +196,6 @@ def _with(part: Sequence[Example], found: Sequence[tuple[Annotations, ...]]) -> 
     return [{**example, "annotations": one} for example, one in zip(part, found, strict=True)]
 
 
-def _known(path: Path, digest: str) -> dict[str, Any] | None:
-    if not path.exists():
-        return None
-    run: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    return run if run.get("digest") == digest else None
+def _known(path: Path, digest: str) -> bool:
+    """Tell whether a run was finished before, with the same data and settings."""
+    return path.exists() and bool(json.loads(path.read_text(encoding="utf-8"))["digest"] == digest)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -15,6 +16,7 @@ if TYPE_CHECKING:
     from infuser.comparing import Trial
     from infuser.reports.comparison import Arm, Comparison
     from infuser.reports.explanation import Explanation
+    from infuser.steps import StepReport
     from infuser.tasks.query_ads import QueryAds
 
 _WHAT = """\
@@ -98,25 +100,19 @@ def _train(console: Console, trial: Trial, n_seeds: int, out: Path) -> list[Arm]
 
     console.print(f"[b]4/4[/b] Training {3 * n_seeds} models on {len(trial.train):,} pairs each")
     n_steps = trial.settings.epochs * -(-len(trial.train) // trial.settings.batch_size)
+    n_workers = min(os.cpu_count() or 1, 3 * n_seeds)
     with _bar(console) as bar:
         task = bar.add_task("starting", total=3 * n_seeds * n_steps)
-        began: list[tuple[str, int]] = []
+        done: dict[tuple[str, int], int] = {}
 
-        def on_start(arm: str, seed: int, known: bool) -> None:
-            began.append((arm, seed))
-            note = " (known from before)" if known else ""
-            bar.update(task, completed=(len(began) - 1) * n_steps, description=f"{arm}, seed {seed}{note}")
+        def tell(arm: str, seed: int, report: StepReport | None) -> None:
+            done[arm, seed] = n_steps if report is None else report.step
+            now = f"{arm}, seed {seed}: " + ("done" if report is None else f"loss {report.loss:.2f}")
+            speed = "" if report is None else f", {report.examples_per_second * n_workers:.0f} pairs/s in all"
+            bar.update(task, completed=sum(done.values()), description=now + speed)
 
-        def on_step(report: Any) -> None:
-            arm, seed = began[-1]
-            bar.update(
-                task,
-                completed=(len(began) - 1) * n_steps + report.step,
-                description=f"{arm}, seed {seed}, loss {report.loss:.2f}, {report.examples_per_second:.0f} pairs/s",
-            )
-
-        arms = run_trial(trial, seeds=range(n_seeds), out=out, on_start=on_start, on_step=on_step)
-        bar.update(task, completed=3 * n_seeds * n_steps, description="done")
+        arms = run_trial(trial, seeds=range(n_seeds), out=out, n_workers=n_workers, tell=tell)
+        bar.update(task, description="done")
     return arms
 
 
