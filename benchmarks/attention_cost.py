@@ -79,7 +79,7 @@ def attend_naively(query: Any, key: Any, value: Any, mask: Any, knowledge: Any, 
     """Compute KAM's formula as it is written, operation by operation, over whole (batch, heads, n, n) tensors."""
     mixer = given["mixer"]
     rows, columns = knowledge.rows[:, None, :, None], knowledge.columns[:, None, None, :]
-    scores = query @ key.transpose(2, 3)
+    scores = query @ key.transpose(2, 3) * given["scaling"]
     if given["below"] is not None:
         scores = scores + given["gate"] * given["below"]
     scores = scores * rows * columns

@@ -61,7 +61,7 @@ def shake(model: PreTrainedModel, *, seed: int = 1) -> None:
     with torch.no_grad():
         for name, weight in model.named_parameters():
             if is_new_weight(name):
-                size = 0.003 if name.endswith("maps") else 0.3  # KAM multiplies its map weights by a hundred
+                size = 0.003 if name.endswith("maps") else 0.3  # KAM multiplies its map weights by four hundred
                 weight.add_(torch.randn(weight.shape, generator=noise, dtype=torch.float64).to(weight) * size)
 
 

@@ -20,6 +20,8 @@ from typing import Any
 import numpy as np
 import torch
 
+from infuser import __version__
+from infuser.errors import InputError
 from infuser.evaluation import evaluate
 from infuser.infused import Infused, Method, infuse, load_model, load_tokenizer, longest_input
 from infuser.registry import METHODS
@@ -66,21 +68,23 @@ def run_trial(
     `tell` hears every training step of every run, and None when a run is done or known from before. Small models
     train faster as several runs side by side, one thread each, than as one run on all threads: see `n_workers`.
     """
+    if len(trial.labels) != 2:
+        raise InputError(f"A trial compares scores of two classes, got the labels {trial.labels}.")
     data = _data_of_arms(trial)
-    made_with = (trial.checkpoint, trial.method, trial.settings, trial.labels, data)
+    made_with = (__version__, torch.__version__, trial.checkpoint, trial.method, trial.settings, trial.labels, data)
     digest = hashlib.sha256(repr(made_with).encode()).hexdigest()
     jobs = {}
     for seed in seeds:  # seed by seed, so that a stopped comparison has whole pairs
         for arm in trial.arms:
             path = out / "runs" / f"{arm}-{seed}.json"
-            if _known(path, digest):
+            keep = out / "model" if arm == trial.arms[1] and seed == seeds[0] else None
+            if _known(path, digest) and (keep is None or keep.exists()):
                 tell(arm, seed, None)
                 continue
-            keep = out / "model" if arm == trial.arms[1] and seed == seeds[0] else None
             jobs[arm, seed] = (trial, arm, data[arm], seed, keep, path, digest)
     if n_workers == 1 or len(jobs) < 2:
         for job in jobs.values():
-            _run(*job, tell)
+            _run(*job, tell=tell)
     else:
         _run_side_by_side(list(jobs.values()), n_workers, tell)
 
@@ -123,7 +127,7 @@ def _begin_worker(heard: Any, n_threads: int) -> None:
 
 
 def _run_in_worker(*job: Any) -> None:
-    _run(*job, lambda arm, seed, report: _heard.put((arm, seed, report)))
+    _run(*job, tell=lambda arm, seed, report: _heard.put((arm, seed, report)))
 
 
 def _run(
@@ -134,6 +138,7 @@ def _run(
     keep: Path | None,
     path: Path,
     digest: str,
+    *,
     tell: Tell,
 ) -> None:
     """Train one arm with one seed, score the test set and write down what came out."""
@@ -141,7 +146,11 @@ def _run(
     started = time.perf_counter()
     infused: Infused | None = None
     names = dict(enumerate(trial.labels))
-    head = {"num_labels": len(names), "id2label": names, "label2id": {name: place for place, name in names.items()}}
+    head: dict[str, Any] = {
+        "num_labels": len(names),
+        "id2label": names,
+        "label2id": {name: place for place, name in names.items()},
+    }
     if arm == PLAIN:
         model = load_model(trial.checkpoint, "sequence-classification", **head)
         tokenizer = load_tokenizer(trial.checkpoint)

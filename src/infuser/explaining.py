@@ -16,6 +16,7 @@ from infuser.infused import Infused
 from infuser.registry import SOURCES
 from infuser.reports.explanation import Explanation
 from infuser.signals import draw_maps
+from infuser.signals.long_texts import shorten
 from infuser.types import Source
 
 _WORD_STARTS = ("##", "Ġ", "▁")
@@ -135,7 +136,8 @@ def _labels(tokenizer: PreTrainedTokenizerBase, text: str, pair: str | None, ids
     """Return the tokens as the text spells them, with the marks that say where a word goes on or begins."""
     n_tokens = len(ids)
     encoding = tokenizer(
-        *([text] if pair is None else [text, pair]),
+        shorten(tokenizer, text, n_tokens),
+        None if pair is None else shorten(tokenizer, pair, n_tokens),
         truncation="longest_first",
         max_length=n_tokens,
         return_offsets_mapping=True,

@@ -22,7 +22,7 @@ class Registry:
         """Return a decorator that enters a class under `name`."""
 
         def enter(cls: type[_T]) -> type[_T]:
-            if self._classes.get(name, cls).__qualname__ != cls.__qualname__:
+            if _path(self._classes.get(name, cls)) != _path(cls):  # a reloaded module brings the same class again
                 raise ValueError(f"Two {self.kind}s want to be called {name!r}: {self._classes[name]!r} and {cls!r}.")
             self._classes[name] = cls
             return cls
@@ -48,6 +48,10 @@ class Registry:
             f"{type(thing).__name__} is not a registered {self.kind}; decorate it with "
             f"@{self.kind.upper()}S.register(...)."
         )
+
+
+def _path(cls: type[Any]) -> tuple[str, str]:
+    return cls.__module__, cls.__qualname__
 
 
 SOURCES = Registry("source")

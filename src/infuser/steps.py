@@ -62,7 +62,7 @@ class StepPlan:
         for at in range(0, len(order), _POOL * size):
             pool = sorted(order[at : at + _POOL * size], key=lengths.__getitem__)
             whole = [pool[i : i + size] for i in range(0, len(pool) - size + 1, size)]
-            chance.shuffle(whole)  # type: ignore[arg-type]
+            chance.shuffle(whole)
             mixed += [example for batch in whole for example in batch] + pool[len(whole) * size :]
         return mixed
 

@@ -23,6 +23,7 @@ from transformers import PreTrainedModel
 from infuser.checkpoints import CheckpointStore, copy_weights, describe_examples, describe_weights
 from infuser.errors import InputError
 from infuser.evaluation import Scores, evaluate, score
+from infuser.hosts import is_new_weight
 from infuser.steps import (
     Collate,
     Example,
@@ -178,6 +179,9 @@ def train(
     n_steps = plan.n_epoch_steps * settings.epochs
     new_rate = settings.new_learning_rate or settings.learning_rate
     groups = parameter_groups(model, settings.learning_rate, new_rate, settings.weight_decay)
+    host_and_new = [
+        [weight for name, weight in model.named_parameters() if is_new_weight(name) is new] for new in (False, True)
+    ]
     run, best_weights = TrainResult(settings.metric), None
 
     with (
@@ -206,7 +210,8 @@ def train(
                     accelerator.backward(part * n_processes)  # because gradients are averaged over processes
                 parts.append(part.detach())
             loss = accelerator.reduce(torch.stack(parts).sum(), "sum").item()
-            norm = accelerator.clip_grad_norm_(model.parameters(), settings.clip).item()
+            # apart, or the steep gradients of new weights would shorten the steps of the host
+            norm = sum(accelerator.clip_grad_norm_(part, settings.clip).item() for part in host_and_new if part)
             _check_finite(loss, norm, run.steps + 1, settings)
             optimizer.step()
             optimizer.zero_grad()

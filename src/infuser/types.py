@@ -67,7 +67,7 @@ class Source(Protocol):
 
     @classmethod
     def tiny(cls) -> Self:
-        """Return a working miniature, for contract tests, docs and the viewer."""
+        """Return a working miniature, for contract tests and docs."""
         ...
 
 

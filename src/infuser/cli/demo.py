@@ -56,8 +56,8 @@ def demo(
         f"\nReport with {len(explanations)} attention pictures: [b]{out / 'report.html'}[/b]  ({minutes:.1f} min)"
     )
     console.print("\n[b]What to try next[/b]")
-    for step in _next_steps(out):
-        console.print(f"  {step}")
+    for step in _next_steps(out, explanations[0]):
+        console.print(f"  {step}", highlight=False, soft_wrap=True)
 
 
 def _prepare(console: Console, n_pairs: int, epochs: int) -> tuple[Trial, QueryAds]:
@@ -100,7 +100,7 @@ def _train(console: Console, trial: Trial, n_seeds: int, out: Path) -> list[Arm]
 
     console.print(f"[b]4/4[/b] Training {3 * n_seeds} models on {len(trial.train):,} pairs each")
     n_steps = trial.settings.epochs * -(-len(trial.train) // trial.settings.batch_size)
-    n_workers = min(os.cpu_count() or 1, 3 * n_seeds)
+    n_workers = min(len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1, 4)
     with _bar(console) as bar:
         task = bar.add_task("starting", total=3 * n_seeds * n_steps)
         done: dict[tuple[str, int], int] = {}
@@ -108,8 +108,10 @@ def _train(console: Console, trial: Trial, n_seeds: int, out: Path) -> list[Arm]
         def tell(arm: str, seed: int, report: StepReport | None) -> None:
             done[arm, seed] = n_steps if report is None else report.step
             now = f"{arm}, seed {seed}: " + ("done" if report is None else f"loss {report.loss:.2f}")
-            speed = "" if report is None else f", {report.examples_per_second * n_workers:.0f} pairs/s in all"
+            speed = "" if report is None else f", {report.examples_per_second:.0f} pairs/s"
             bar.update(task, completed=sum(done.values()), description=now + speed)
+            if report is None:
+                bar.console.print(f"      {now}", highlight=False)  # also where there is no terminal to draw a bar on
 
         arms = run_trial(trial, seeds=range(n_seeds), out=out, n_workers=n_workers, tell=tell)
         bar.update(task, description="done")
@@ -143,16 +145,16 @@ def _report(
         comparison=comparison,
         explanations=explanations,
         facts=data.facts,
-        next_steps=_next_steps(out),
+        next_steps=_next_steps(out, explanations[0]),
         settings={"seeds": n_seeds, "method": trial.method, "training": trial.settings},
     )
     return comparison, explanations
 
 
-def _next_steps(out: Path) -> list[str]:
+def _next_steps(out: Path, seen: Explanation) -> list[str]:
     return [
-        f'infuser explain {out}/model --text "buy glipizide" --pair "Fred Meyer Drug Outlet"   draw your own pair',
-        f'infuser predict {out}/model --text "buy glipizide" --pair "Fred Meyer Drug Outlet"   ask the model',
+        f'infuser explain {out}/model --text "{seen.text}" --pair "{seen.pair}"   draw this or your own pair',
+        f'infuser predict {out}/model --text "{seen.text}" --pair "{seen.pair}"   ask the model',
         "infuser train CHECKPOINT train.csv --graph triples.tsv --out runs/mine   your checkpoint, graph and task",
         "docs/start/first-infusion.md   the same in a dozen lines of Python",
     ]

@@ -55,7 +55,7 @@ def predict(
     text: Annotated[str | None, typer.Option(help="One text instead of a file.", show_default=False)] = None,
     pair: Annotated[str | None, typer.Option(help="The other side of that text.", show_default=False)] = None,
     no_knowledge: Annotated[
-        bool, typer.Option("--no-knowledge", help="Answer as if no source had found anything.")
+        bool, typer.Option("--no-knowledge", help="Answer without the method and its knowledge: the host alone.")
     ] = False,
     text_column: TextColumnName = "text",
     pair_column: PairColumn = None,

@@ -50,7 +50,7 @@ class MapMixer(nn.Module):
         if self.takes_link:
             self.gate = nn.Parameter(torch.zeros(())) if settings.residual == "learned" else float(settings.residual)
         if settings.fusion == "conv":
-            self.scores = nn.Parameter(identity_kernel(n_heads, size))
+            self.scores = nn.Parameter(identity_kernel(n_heads, size, torch.zeros(())))
             self.maps = nn.Parameter(torch.zeros(n_heads, n_sources, size, size))
             # a softmax does not see a constant: without a layer above that takes the link, a bias could not learn
             self.bias = nn.Parameter(torch.zeros(n_heads)) if self.gives_link else None
@@ -72,7 +72,7 @@ class MapMixer(nn.Module):
     def folded(self, like: Tensor) -> tuple[Tensor, Tensor | None]:
         """Return one kernel (heads, heads + sources, size, size) and bias: alpha and the identity folded in."""
         n_heads, n_sources, size = self.shape
-        plain = identity_kernel(n_heads, size).to(like)
+        plain = identity_kernel(n_heads, size, like)
         if self.fusion == "mean":
             share = self.alpha / (1 + n_sources)
             return torch.cat(
@@ -116,11 +116,12 @@ class MapMixer(nn.Module):
             )
         below = knowledge.fused.get(-1 if self.shared else self.layer - 1) if self.takes_link else None
         out, fused, weights = attend(
-            query * scaling,
+            query,
             key,
             value,
             mask,
             knowledge,
+            scaling=scaling,
             kernel=kernel,
             bias=bias,
             below=below,
@@ -137,10 +138,10 @@ class MapMixer(nn.Module):
         return out, None if weights is None else weights[..., :n_tokens]
 
 
-def identity_kernel(n_heads: int, size: int) -> Tensor:
+def identity_kernel(n_heads: int, size: int, like: Tensor) -> Tensor:
     """Return the kernel (heads, heads, size, size) that leaves every score as it is."""
-    kernel = torch.zeros(n_heads, n_heads, size, size)
-    kernel[:, :, size // 2, size // 2] = torch.eye(n_heads)
+    kernel = like.new_zeros(n_heads, n_heads, size, size)
+    kernel[:, :, size // 2, size // 2] = torch.eye(n_heads, dtype=like.dtype, device=like.device)
     return kernel
 
 
@@ -190,6 +191,8 @@ class Kam:
             )
         if self.kernel_size not in (1, 3, 5):
             raise InputError(f"Kam(kernel_size={self.kernel_size!r}) must be 1, 3 or 5.")
+        if not self.map_step > 0:
+            raise InputError(f"Kam(map_step={self.map_step!r}) must be above 0.")
         if not 0 <= self.alpha <= 1:
             raise InputError(f"Kam(alpha={self.alpha!r}) must lie between 0 and 1; the paper's best is 0.2.")
         if not (self.residual in ("learned", "off") or isinstance(self.residual, int | float)):

@@ -29,6 +29,7 @@ def attend(
     mask: Tensor | None,
     knowledge: Knowledge,
     *,
+    scaling: float,
     kernel: Tensor,
     bias: Tensor | None,
     below: Tensor | None,
@@ -40,16 +41,17 @@ def attend(
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
     """Return output (batch, seq, heads, head size), fused scores if wanted and attention weights if wanted.
 
-    `query` is scaled already. `mask` is True where attention is allowed, (batch, 1, seq, columns) or None.
+    `mask` is True where attention is allowed, (batch, 1, seq, columns) or None.
     """
     # zero queries and keys of padding make zero rows and columns of scores, before the kernel can reach them
-    query = query * knowledge.rows[:, None, :, None]
+    query = query * (knowledge.rows[:, None, :, None].to(query.dtype) * scaling)
     key = key * knowledge.columns[:, None, :, None]
     kernel = kernel.to(query.dtype)
     bias = None if bias is None else bias.to(query.dtype)
     in_tiles = (
         not torch.is_grad_enabled()
         and not want_weights
+        and not dropout
         and not torch.compiler.is_compiling()
         and query.device.type == "cpu"
         and query.shape[2] > _WHOLE
@@ -69,7 +71,9 @@ def attend(
     logits = fused if column_bias is None else fused + column_bias[:, None]
     if mask is not None:
         logits = logits.masked_fill(~mask, torch.finfo(logits.dtype).min)
-    weights = drop(torch.softmax(logits, dim=-1), dropout)
+    weights = torch.softmax(logits, dim=-1)
+    if dropout:
+        weights = drop(weights, dropout)
     out = (weights.to(value.dtype) @ value).transpose(1, 2)
     if want_fused:
         fused = fused * (knowledge.rows[:, None, :, None] & knowledge.columns[:, None, None, :])
@@ -100,8 +104,10 @@ def _attend_in_tiles(
     query = pad(query, (0, 0, reach, reach))  # the halo of the first and the last tile is zero
     maps = pad(knowledge.maps.to(query.dtype), (0, 0, reach, reach))
     keys = key.transpose(2, 3)
-    blocked = None if mask is None else ~mask
-    real = knowledge.rows[:, :, None] & knowledge.columns[:, None, :] if want_fused else None
+    blocked = None if mask is None else (~mask).expand(n_texts, -1, n_rows, -1)
+    is_blocked = [False] * n_texts if blocked is None else blocked.flatten(1).any(1).tolist()
+    is_padded = (~(knowledge.rows.all(1) & knowledge.columns.all(1))).tolist()
+    real = knowledge.rows[:, :, None] & knowledge.columns[:, None, :]
     skipped = [False] * n_texts if knowledge.bypass is None else knowledge.bypass.tolist()
     out = value.new_empty(n_texts, n_rows, n_heads, head_size)
     fused = query.new_empty(n_texts, n_heads, n_rows, n_columns) if want_fused else None
@@ -123,13 +129,12 @@ def _attend_in_tiles(
                     inner = scores[:, first - top + reach : end - top + reach]
                     inner.addcmul_(below[text, :, first:end], torch.as_tensor(gate, dtype=inner.dtype))
                 mixed = conv2d(stack, kernel, bias, padding=(0, reach))[0, :n_heads]
-            if fused is not None and real is not None:
-                torch.mul(mixed, real[text, top:bottom], out=fused[text, :, top:bottom])
+            if fused is not None:
+                fused[text, :, top:bottom] = mixed * real[text, top:bottom] if is_padded[text] else mixed
             if column_bias is not None:
-                mixed = mixed + column_bias[:, None].to(mixed.dtype)
-            if blocked is not None:
-                rows = slice(None) if blocked.shape[2] == 1 else slice(top, bottom)
-                mixed = mixed.masked_fill(blocked[min(text, len(blocked) - 1), :, rows], torch.finfo(mixed.dtype).min)
+                mixed += column_bias[:, None].to(mixed.dtype)
+            if blocked is not None and is_blocked[text]:
+                mixed.masked_fill_(blocked[text, :, top:bottom], torch.finfo(mixed.dtype).min)
             out[text, top:bottom] = torch.bmm(torch.softmax(mixed, dim=-1), value[text]).transpose(0, 1)
     return out, fused
 

@@ -143,7 +143,7 @@ def _checked(triple: Sequence[Any]) -> Triple:
         raise SourceError(
             f"A triple is {triple!r}; it must be (head, relation, tail) or (head, relation, tail, weight)."
         )
-    if len(values) == 4 and not 0 < values[3] <= 1:
+    if len(values) == 4 and not (isinstance(values[3], int | float) and 0 < values[3] <= 1):
         raise SourceError(f"The weight of {values[:3]!r} is {values[3]!r}; it must be above 0 and at most 1.")
     return values
 

@@ -50,9 +50,9 @@ _EXTRAS = (
     "Book Online",
 )
 _SURNAMES = (
-    "Adams", "Baker", "Carter", "Collins", "Cooper", "Davis", "Evans", "Fletcher", "Foster", "Gray", "Harris", "Hughes",
-    "Jones", "Keller", "Lewis", "Martin", "Morgan", "Murphy", "Parker", "Reed", "Roberts", "Russell", "Scott", "Taylor",
-    "Turner", "Walker", "Watson", "Wilson", "Wright", "Young",
+    "Adams", "Baker", "Carter", "Collins", "Cooper", "Davis", "Evans", "Fletcher", "Foster", "Graham", "Harris",
+    "Hughes", "Jones", "Keller", "Lewis", "Martin", "Morgan", "Murphy", "Parker", "Reynolds", "Roberts", "Russell",
+    "Scott", "Taylor", "Turner", "Walker", "Watson", "Wilson", "Wright", "Yates",
 )
 # fmt: on
 
