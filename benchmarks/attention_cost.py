@@ -1,11 +1,11 @@
 """What KAM costs: the same BERT-base checkpoint under SDPA, with KAM, and with KAM written naively.
 
+A training step is forward and backward without the optimiser, which costs all three the same.
 The three are timed in turn within each round, on the same batches, and the ratio of their fastest rounds is printed;
 machines are noisy, so a slow moment hits all three. Peak memory is read in a process of its own for each.
 
     python benchmarks/attention_cost.py                   # the whole table, some minutes
     python benchmarks/attention_cost.py --rounds 3        # a quick look
-    python benchmarks/attention_cost.py --out benchmarks/results/attention_cost.json
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--out", type=Path)
+    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "attention_cost.json")
     parser.add_argument("--no-memory", action="store_true")
     parser.add_argument("--child", nargs=4, help=argparse.SUPPRESS)
     options = parser.parse_args()

@@ -105,7 +105,8 @@ def infuse(
     """Put knowledge inside an encoder: a hub id, a local directory or a live model with any head.
 
     `task` picks the head when a checkpoint is loaded; other options (num_labels=2, ...) go to `from_pretrained`. A
-    checkpoint that `transformers.Trainer` wrote of an infused model gives its new weights back, too.
+    checkpoint that `transformers.Trainer` wrote of an infused model gives its new weights back, too. Of a directory that
+    `Infused.save` wrote, only the host is taken: `infuser.load` reads all of it.
     """
     listed: list[Any] = list(sources) if isinstance(sources, Iterable) and not isinstance(sources, str) else [sources]
     if not listed:
@@ -209,6 +210,6 @@ def with_terms(sources: Sequence[Source]) -> bool:
 def longest_input(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int:
     """Return how many tokens the host can read."""
     longest: int = model.config.max_position_embeddings
-    if model.config.model_type in ("roberta", "xlm-roberta", "camembert"):
-        longest -= model.config.pad_token_id + 1  # their positions start after the padding id
+    if anatomy_of(model).counts_from_padding:
+        longest -= model.config.pad_token_id + 1
     return min(longest, int(tokenizer.model_max_length))

@@ -34,6 +34,8 @@ class Anatomy:
     """What a block does to its input before attention (the norm of pre-norm encoders)."""
     shared: bool = False
     """True when all layers are the same module."""
+    counts_from_padding: bool = False
+    """True when positions start after the padding id, so that as many fewer tokens can be read."""
 
 
 def _separate(key: str, value: str) -> Callable[[Any, Tensor], tuple[Tensor, Tensor]]:
@@ -47,15 +49,18 @@ _BERT = Anatomy(
 )
 
 
+_ROBERTA = dataclasses.replace(_BERT, counts_from_padding=True)
+
+
 def _albert_blocks(base: Any) -> list[Any]:
     return [layer for group in base.encoder.albert_layer_groups for layer in group.albert_layers]
 
 
 HOSTS: dict[str, Anatomy] = {
     "bert": _BERT,
-    "roberta": _BERT,
-    "xlm-roberta": _BERT,
-    "camembert": _BERT,
+    "roberta": _ROBERTA,
+    "xlm-roberta": _ROBERTA,
+    "camembert": _ROBERTA,
     "electra": dataclasses.replace(
         _BERT,
         enter=lambda base, states: base.embeddings_project(states) if hasattr(base, "embeddings_project") else states,
