@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import time
 from pathlib import Path
@@ -146,9 +147,16 @@ def _report(
         explanations=explanations,
         facts=data.facts,
         next_steps=_next_steps(out, explanations[0]),
+        curves={f"{arm}, dev AUC, seed 0": _dev_curve(out / "runs" / f"{arm}-0.json") for arm in trial.arms},
         settings={"seeds": n_seeds, "method": trial.method, "training": trial.settings},
     )
     return comparison, explanations
+
+
+def _dev_curve(run: Path) -> list[tuple[float, float]]:
+    """Return (step, dev AUC) of a finished run."""
+    history = json.loads(run.read_text(encoding="utf-8"))["history"]
+    return [(entry["step"], entry["metrics"]["auc"]) for entry in history]
 
 
 def _next_steps(out: Path, seen: Explanation) -> list[str]:
