@@ -49,7 +49,9 @@ def test_a_command_that_was_interrupted_goes_on_when_run_again(checkpoint: Path,
         *("train", checkpoint, task / "train.csv", "--dev", task / "dev.csv", "--out", out, *COLUMNS, "--plain"),
         *("--epochs", 60, "--patience", 60, "--batch-size", 8, "--checkpoint-every", 5),
     ]
-    start = [sys.executable, "-c", "from infuser.cli import app; app()", *map(str, command)]
+    # where tests run in the background, children inherit an ignored SIGINT; a person at a terminal has the default
+    program = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from infuser.cli import app; app()"
+    start = [sys.executable, "-c", program, *map(str, command)]
     child = subprocess.Popen(start, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 120
     while not list(out.glob("checkpoints/checkpoint-*")) and child.poll() is None and time.monotonic() < deadline:
