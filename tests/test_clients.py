@@ -278,7 +278,7 @@ def test_lora_is_trained_on_top_of_an_infused_model_with_its_new_weights(tmp_pat
         loss = model(**batch, labels=torch.tensor([0, 1, 2, 0])).loss
         loss.backward()
         optimizer.step()
-        losses.append(float(loss))
+        losses.append(loss.item())
     assert losses[-1] < 0.7 * losses[0]
     assert all(not torch.equal(weight.detach(), before[name]) for name, weight in trained.items())
     model.eval()
