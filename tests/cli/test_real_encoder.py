@@ -50,7 +50,9 @@ def test_a_command_that_was_interrupted_goes_on_when_run_again(checkpoint: Path,
         *("--epochs", 60, "--patience", 60, "--batch-size", 8, "--checkpoint-every", 5),
     ]
     # where tests run in the background, children inherit an ignored SIGINT; a person at a terminal has the default
-    program = "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from infuser.cli import app; app()"
+    program = (
+        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from infuser.cli import app; app()"
+    )
     start = [sys.executable, "-c", program, *map(str, command)]
     child = subprocess.Popen(start, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 120
