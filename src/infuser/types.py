@@ -1,4 +1,4 @@
-"""The shared words: Span, Link, Term, Annotations.
+"""The shared words: Span, Link, Term, Candidate, Annotations.
 
 Everything here speaks of characters of one text. A sentence pair is one text too: its two sides joined by
 `PAIR_BREAK`, so that a source needs to know nothing about pairs and a link may lead from one side to the other.
@@ -50,13 +50,24 @@ class Term:
 
 
 @dataclass(frozen=True, slots=True)
+class Candidate:
+    """An entity that a mention may mean."""
+
+    id: str
+    prior: float
+    """How probable it is before the text is read; the priors of one span sum to 1."""
+
+
+@dataclass(frozen=True, slots=True)
 class Annotations:
-    """What one source found in one text. Only links and terms reach the encoder; spans are what they tie."""
+    """What one source found in one text. Links and terms are drawn as maps; spans are what they tie."""
 
     text: str
     spans: tuple[Span, ...] = ()
     links: tuple[Link, ...] = ()
     terms: tuple[Term, ...] = ()
+    candidates: tuple[tuple[Candidate, ...], ...] = ()
+    """For each span what it may mean, most probable first; empty from sources that offer no choice."""
 
 
 @runtime_checkable

@@ -1,0 +1,270 @@
+"""A folder of arrays: written whole, opened in milliseconds, shared by processes, never believed when it is damaged.
+
+    about.json   what kind of folder it is, its files with their sizes, whatever its writer wants to tell
+    checks.npy   one CRC-32 per 64 KiB of every file
+    *.npy        arrays, mapped from disk        *.marisa   tables of strings, mapped from disk
+
+Opening compares sizes only. A block is compared with its checksum when it is first touched, so a flipped bit becomes
+an error that names the file and costs nothing until then.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import zlib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Protocol, cast
+
+import marisa_trie
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from infuser import __version__
+from infuser.errors import InputError, SourceError
+from infuser.writing import whole_file, whole_folder
+
+BLOCK = 1 << 16
+_ABOUT, _CHECKS = "about.json", "checks.npy"
+_FORMAT = 1
+
+
+class Array(Protocol):
+    """What a NumPy array and a checked one on disk have in common."""
+
+    def __getitem__(self, key: Any) -> Any: ...
+
+    def __len__(self) -> int: ...
+
+
+Part = Array | marisa_trie.Trie
+Parts = Mapping[str, Any]
+"""Arrays and tries by name: in memory (a dict) or on disk (a `Folder`)."""
+
+
+def write_folder(folder: str | Path, kind: str, parts: Parts, **about: Any) -> Path:
+    """Write arrays and tries as a folder of that kind, in place of an older one of the same kind."""
+    folder = Path(folder)
+    if folder.exists() and not _is_ours(folder, kind):
+        raise InputError(
+            f"{str(folder)!r} exists and is not a {kind} folder of infuser; it was left alone. Choose another place, "
+            "or remove it first."
+        )
+    with whole_folder(folder) as draft:
+        files: dict[str, dict[str, Any]] = {}
+        checks: list[NDArray[np.uint32]] = []
+        for name, part in parts.items():
+            file = f"{name}.marisa" if isinstance(part, marisa_trie.Trie) else f"{name}.npy"
+            if isinstance(part, marisa_trie.Trie):
+                part.save(str(draft / file))
+            else:
+                np.save(draft / file, whole(part), allow_pickle=False)
+            checks.append(_checksums(np.memmap(draft / file, np.uint8, "r")))
+            files[name] = {"file": file, "bytes": (draft / file).stat().st_size}
+        np.save(draft / _CHECKS, np.concatenate([np.zeros(0, np.uint32), *checks]), allow_pickle=False)
+        content = {"kind": kind, "format": _FORMAT, "infuser": __version__, "files": files, "about": about}
+        content["checks"] = _digest((draft / _CHECKS).read_bytes())
+        content["digest"] = _digest(_canonical(content))
+        with whole_file(draft / _ABOUT) as out:
+            json.dump(content, out, indent=1, ensure_ascii=False)
+    return folder
+
+
+class Folder(Mapping[str, Any]):
+    """A folder that `write_folder` made: its parts by name, opened when they are asked for."""
+
+    def __init__(self, folder: str | Path, kind: str) -> None:
+        self.path = Path(folder)
+        content = _read_about(self.path, kind)
+        self.about: dict[str, Any] = content["about"]
+        self.digest: str = content["digest"]
+        """Tells this content from any other."""
+        checks = self.path / _CHECKS
+        if not checks.is_file() or _digest(checks.read_bytes()) != content["checks"]:
+            raise damaged(checks)
+        sums = np.load(checks, allow_pickle=False)
+        self._files: dict[str, tuple[Path, NDArray[np.uint32]]] = {}
+        first = 0
+        for name, entry in content["files"].items():
+            path, size = self.path / entry["file"], entry["bytes"]
+            if not path.is_file() or path.stat().st_size != size:
+                raise damaged(path)
+            n_blocks = -(-size // BLOCK)
+            self._files[name] = (path, sums[first : first + n_blocks])
+            first += n_blocks
+        self._opened: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._opened:
+            path, sums = self._files[name]
+            self._opened[name] = _open_trie(path, sums) if path.suffix == ".marisa" else CheckedArray(path, sums)
+        return self._opened[name]
+
+    def __iter__(self) -> Any:
+        return iter(self._files)
+
+    def __len__(self) -> int:
+        return len(self._files)
+
+
+class CheckedArray:
+    """An array mapped from disk whose blocks are compared with their checksums when they are first touched."""
+
+    def __init__(self, path: Path, sums: NDArray[np.uint32]) -> None:
+        self._path, self._sums = path, sums
+        self._bytes = np.memmap(path, np.uint8, "r")
+        self._seen = np.zeros(len(sums), bool)
+        self._n_unseen = len(sums)
+        self._check(np.zeros(1, np.int64))  # the header tells type and shape
+        self._values: NDArray[Any] = np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
+        self._begin = len(self._bytes) - self._values.nbytes
+        self._row = self._values.itemsize * int(np.prod(self._values.shape[1:], dtype=np.int64))
+
+    @property
+    def dtype(self) -> np.dtype[Any]:
+        """The type of the array's numbers."""
+        return self._values.dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """The array's shape."""
+        return self._values.shape
+
+    def __len__(self) -> int:
+        return len(self._values)
+
+    def __getitem__(self, key: Any) -> Any:
+        """Return rows: by number, slice or array of numbers; all of them checked."""
+        if self._n_unseen:
+            if isinstance(key, slice):
+                start, stop, _ = key.indices(len(self))
+                if stop > start:
+                    self._check(np.arange(self._block(start), self._block(stop, last=True) + 1))
+            else:
+                rows = np.atleast_1d(np.asarray(key))
+                if rows.dtype == bool:
+                    rows = np.flatnonzero(rows)
+                if rows.size:
+                    rows = np.where(rows < 0, rows + len(self), rows)
+                    self._check(self._block(rows))
+                    if self._row > 8:  # a row may reach into the next block
+                        self._check(self._block(rows + 1, last=True))
+        return self._values[key]
+
+    def whole(self) -> NDArray[Any]:
+        """Return the whole array, all of it checked."""
+        if self._n_unseen:
+            self._check(np.arange(len(self._sums)))
+        return self._values
+
+    def _block(self, row: Any, *, last: bool = False) -> Any:
+        return (self._begin + row * self._row - last) // BLOCK
+
+    def _check(self, blocks: NDArray[np.int64]) -> None:
+        new = blocks[~self._seen[blocks]]
+        if not len(new):
+            return
+        for number in np.unique(new):
+            if zlib.crc32(self._bytes[number * BLOCK : (number + 1) * BLOCK].data) != self._sums[number]:
+                raise damaged(self._path)
+            self._seen[number] = True
+            self._n_unseen -= 1
+
+
+class Strings:
+    """Many strings in two arrays: where each begins, and their UTF-8 bytes one after another."""
+
+    def __init__(self, offsets: Array, data: Array) -> None:
+        self._offsets, self._data = offsets, data
+
+    @classmethod
+    def of(cls, strings: Iterable[str]) -> Strings:
+        """Hold these strings in memory."""
+        encoded = [string.encode("utf-8", "surrogatepass") for string in strings]
+        offsets = np.zeros(len(encoded) + 1, np.int64)
+        np.cumsum([len(one) for one in encoded], out=offsets[1:])
+        return cls(offsets, np.frombuffer(b"".join(encoded), np.uint8))
+
+    @classmethod
+    def open(cls, parts: Parts, name: str) -> Strings:
+        """Take them from a folder, or from a dict of parts."""
+        return cls(parts[f"{name}.offsets"], parts[f"{name}.bytes"])
+
+    def parts(self, name: str) -> dict[str, Array]:
+        """Return them as parts of a folder."""
+        return {f"{name}.offsets": self._offsets, f"{name}.bytes": self._data}
+
+    def __len__(self) -> int:
+        return len(self._offsets) - 1
+
+    def __getitem__(self, number: int) -> str:
+        if not -len(self) <= number < len(self):
+            raise IndexError(f"string {number} of {len(self)}")
+        number %= len(self)
+        start, end = self._offsets[number : number + 2].tolist()
+        return bytes(self._data[start:end]).decode("utf-8", "surrogatepass")
+
+
+def whole(array: ArrayLike | Array) -> NDArray[Any]:
+    """Return an array of a folder or of memory as a NumPy array, checked."""
+    return array.whole() if isinstance(array, CheckedArray) else np.ascontiguousarray(cast(ArrayLike, array))
+
+
+def damaged(path: Path) -> SourceError:
+    """Return the error for a file that is not what was written."""
+    what = "is damaged: its content is not what was written" if path.is_file() else "is missing"
+    return SourceError(f"{path} {what}. Build the folder {str(path.parent)!r} again, or copy it again from its origin.")
+
+
+def kind_of(folder: str | Path) -> str | None:
+    """Return which kind of artifact a folder is; None if it is none."""
+    try:
+        kind = json.loads((Path(folder) / _ABOUT).read_text(encoding="utf-8"))["kind"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return None
+    return kind if isinstance(kind, str) else None
+
+
+def _is_ours(folder: Path, kind: str) -> bool:
+    return kind_of(folder) == kind or (folder.is_dir() and not any(folder.iterdir()))
+
+
+def _read_about(folder: Path, kind: str) -> dict[str, Any]:
+    path = folder / _ABOUT
+    if not folder.is_dir():
+        raise SourceError(f"There is no {kind} folder at {str(folder)!r}. Check the path.")
+    if not path.is_file():
+        raise SourceError(f"{str(folder)!r} is no {kind} folder: it has no {_ABOUT}. Build one with infuser.")
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        digest = content.pop("digest")
+    except (ValueError, KeyError, AttributeError, TypeError) as error:
+        raise damaged(path) from error
+    if _digest(_canonical(content)) != digest:
+        raise damaged(path)
+    if content["kind"] != kind:
+        raise SourceError(f"{str(folder)!r} is a {content['kind']} folder, not a {kind} folder.")
+    if content["format"] != _FORMAT:
+        raise SourceError(
+            f"{str(folder)!r} has format {content['format']}, this version of infuser reads {_FORMAT}. Build it again."
+        )
+    return {**content, "digest": digest}
+
+
+def _open_trie(path: Path, sums: NDArray[np.uint32]) -> marisa_trie.Trie:
+    if not np.array_equal(_checksums(np.memmap(path, np.uint8, "r")), sums):
+        raise damaged(path)
+    return marisa_trie.Trie().mmap(str(path))
+
+
+def _checksums(data: NDArray[np.uint8]) -> NDArray[np.uint32]:
+    return np.array([zlib.crc32(data[start : start + BLOCK].data) for start in range(0, len(data), BLOCK)], np.uint32)
+
+
+def _canonical(content: Any) -> bytes:
+    return json.dumps(content, sort_keys=True, ensure_ascii=False).encode()
+
+
+def _digest(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()

@@ -1,0 +1,267 @@
+"""Finds the names of a list in texts: whole words, longest match, millions of names.
+
+A text is cut into pieces: words, signs and the white space between them. A name matches where its pieces follow each
+other. Words are compared folded; any white space with at most one line break is the same gap; a paragraph break, and
+so the break of a pair, is never crossed.
+
+The names are kept as a tree of pieces in three arrays, and all places of a batch of texts walk down the tree at once:
+
+    vocabulary   folded piece -> number, a compact trie (marisa) mapped from disk; a gap has the number after the last
+    edges        parent node << 32 | piece, ascending; the edge at place i leads to node i + 1, and 0 is the root
+    ends, names  the names that end at node i are names[ends[i] : ends[i + 1]], by their number in the list
+"""
+
+from __future__ import annotations
+
+import re
+from array import array
+from collections.abc import Iterable, Sequence
+from itertools import pairwise
+from typing import Any, NamedTuple, Self
+
+import marisa_trie
+import numpy as np
+from numpy.typing import NDArray
+
+from infuser.errors import SourceError
+from infuser.knowledge.artifact import Parts, whole
+from infuser.words import find_pieces, fold
+
+_LINE_BREAK = re.compile(r"\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
+_END = ""  # stands behind each text of a batch, so that no mention reaches into the next one
+_NEVER = -1  # the number of a piece that no name has, of a paragraph break and of _END
+_PIECES_AT_ONCE = 200_000
+_MOST_REMEMBERED = 1_000_000
+
+
+class Mention(NamedTuple):
+    """A place in a text and the names, by their number in the list, that are written there."""
+
+    start: int
+    end: int
+    names: tuple[int, ...]
+
+
+class Gazetteer:
+    """A list of names, ready to be found in texts."""
+
+    def __init__(self, parts: Parts, *, fold_case: bool, fold_accents: bool) -> None:
+        self._vocabulary: marisa_trie.Trie = parts["vocabulary"]
+        self._edges, self._ends, self._names = (whole(parts[name]) for name in ("edges", "ends", "names"))
+        self.fold_case, self.fold_accents = fold_case, fold_accents
+        n_pieces = len(self._vocabulary) + 1
+        of_root = self._edges[: np.searchsorted(self._edges, np.uint64(1 << 32))].astype(np.int64)
+        self._first = np.zeros(n_pieces + 1, np.int64)  # piece to its node below the root; the last is for _NEVER
+        self._first[of_root] = np.arange(1, len(of_root) + 1)
+        self._numbers = _Numbers(self._vocabulary, fold_case, fold_accents)
+        self._names_of = _NamesOf(self._ends, self._names)
+
+    @classmethod
+    def build(cls, names: Iterable[str], *, fold_case: bool = True, fold_accents: bool = False) -> Self:
+        """Make a gazetteer of names; their numbers are their places in the list."""
+        pieces, lengths, vocabulary = _number_pieces(names, fold_case=fold_case, fold_accents=fold_accents)
+        edges, last = _grow(pieces, lengths)
+        order = np.argsort(last, kind="stable")
+        ends = np.zeros(len(edges) + 2, np.int64)
+        np.cumsum(np.bincount(last, minlength=len(edges) + 1), out=ends[1:])
+        kind = np.int32 if len(last) < 2**31 else np.int64
+        parts = {"vocabulary": vocabulary, "edges": edges, "ends": ends.astype(kind), "names": order.astype(kind)}
+        return cls(parts, fold_case=fold_case, fold_accents=fold_accents)
+
+    @classmethod
+    def open(cls, parts: Parts, prefix: str, about: dict[str, Any]) -> Self:
+        """Take a gazetteer from the parts of a folder, where `parts` and `about` put it."""
+        inside = {name: parts[f"{prefix}.{name}"] for name in ("vocabulary", "edges", "ends", "names")}
+        return cls(inside, fold_case=about["fold_case"], fold_accents=about["fold_accents"])
+
+    def parts(self, prefix: str) -> dict[str, Any]:
+        """Return what is to be written into a folder; `fold_case` and `fold_accents` go into its `about`."""
+        parts = {"vocabulary": self._vocabulary, "edges": self._edges, "ends": self._ends, "names": self._names}
+        return {f"{prefix}.{name}": part for name, part in parts.items()}
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+    def find(self, texts: Sequence[str], *, overlaps: bool = False) -> list[list[Mention]]:
+        """Return the mentions in each text: leftmost-longest and apart, or all of them with `overlaps`."""
+        found: list[list[Mention]] = []
+        pieces: list[str] = []
+        borders = [0]
+        for text in texts:
+            pieces += find_pieces(text)
+            pieces.append(_END)
+            borders.append(len(pieces))
+            if len(pieces) > _PIECES_AT_ONCE:  # the arrays of a batch stay small whatever the number of texts
+                found += self._find(pieces, borders, overlaps)
+                pieces, borders = [], [0]
+        return found + self._find(pieces, borders, overlaps)
+
+    def lookup(self, name: str) -> tuple[int, ...]:
+        """Return the numbers of the names that this whole string is a mention of."""
+        name = name.strip()
+        [mentions] = self.find([name], overlaps=True)
+        return next((mention.names for mention in mentions if (mention.start, mention.end) == (0, len(name))), ())
+
+    def _find(self, pieces: list[str], borders: list[int], overlaps: bool) -> list[list[Mention]]:
+        """Return the mentions in texts that are cut into pieces, each text between two borders."""
+        if len(self._numbers) > _MOST_REMEMBERED:
+            self._numbers, self._names_of = self._numbers.anew(), self._names_of.anew()
+        numbers = np.fromiter(map(self._numbers.__getitem__, pieces), np.int64, len(pieces))
+        first, last, nodes = self._walk(numbers)
+        if not overlaps:
+            first, last, nodes = _leftmost_longest(first, last, nodes)
+        place = np.zeros(len(pieces) + 1, np.int64)  # piece to its first character, counted through all texts
+        np.cumsum(np.fromiter(map(len, pieces), np.int64, len(pieces)), out=place[1:])
+        begins = place[borders]
+        cuts = np.searchsorted(first, borders)
+        begin = np.repeat(begins[:-1], np.diff(cuts))
+        starts, ends = (place[first] - begin).tolist(), (place[last] - begin).tolist()
+        names = map(self._names_of.__getitem__, nodes.tolist())
+        mentions = list(map(Mention._make, zip(starts, ends, names, strict=True)))
+        return [mentions[one:other] for one, other in pairwise(cuts.tolist())]
+
+    def _walk(self, numbers: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Return (first piece, piece after the last, node) of every match, by first piece and then by length."""
+        node = self._first[numbers]
+        here = np.flatnonzero(node)
+        node = node[here]
+        depth = 1
+        matches: list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]] = []
+        while len(here):
+            ends_here = self._ends[node + 1] > self._ends[node]
+            matches.append((here[ends_here], here[ends_here] + depth, node[ends_here]))
+            piece = numbers[here + depth]  # always there: the last piece of all is _NEVER, and no edge has it
+            known = piece >= 0
+            here, piece = here[known], piece[known]
+            wanted = (node[known].astype(np.uint64) << np.uint64(32)) | piece.astype(np.uint64)
+            place = np.searchsorted(self._edges, wanted)
+            place[place == len(self._edges)] = 0
+            leads = self._edges[place] == wanted
+            here, node = here[leads], place[leads] + 1
+            depth += 1
+        if not matches:
+            return (np.zeros(0, np.int64),) * 3
+        starts, ends, nodes = (np.concatenate(column) for column in zip(*matches, strict=True))
+        order = np.argsort(starts, kind="stable")
+        return starts[order], ends[order], nodes[order]
+
+
+class _Numbers(dict[str, int]):
+    """Piece of a text to its number; each distinct piece is folded and looked up once."""
+
+    def __init__(self, vocabulary: marisa_trie.Trie, fold_case: bool, fold_accents: bool) -> None:
+        super().__init__({_END: _NEVER})
+        self._vocabulary, self._case, self._accents = vocabulary, fold_case, fold_accents
+
+    def anew(self) -> Self:
+        return type(self)(self._vocabulary, self._case, self._accents)
+
+    def __missing__(self, piece: str) -> int:
+        if piece.isspace():
+            number = len(self._vocabulary) if _is_gap(piece) else _NEVER
+        else:
+            try:
+                number = self._vocabulary.get(fold(piece, case=self._case, accents=self._accents), _NEVER)
+            except UnicodeEncodeError:  # half of a character: no name has one
+                number = _NEVER
+        self[piece] = number
+        return number
+
+
+class _NamesOf(dict[int, tuple[int, ...]]):
+    """Node to the numbers of the names that end there; those of the usual nodes are remembered."""
+
+    def __init__(self, ends: NDArray[np.int64], names: NDArray[np.int64]) -> None:
+        super().__init__()
+        self._ends, self._names = ends, names
+
+    def anew(self) -> Self:
+        return type(self)(self._ends, self._names)
+
+    def __missing__(self, node: int) -> tuple[int, ...]:
+        self[node] = names = tuple(self._names[self._ends[node] : self._ends[node + 1]].tolist())
+        return names
+
+
+def _is_gap(white: str) -> bool:
+    return len(white) == 1 or len(_LINE_BREAK.findall(white)) < 2
+
+
+def _leftmost_longest(
+    starts: NDArray[np.int64], ends: NDArray[np.int64], nodes: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Return the longest match from each place, without those that begin inside an earlier one."""
+    longest = np.flatnonzero(np.append(starts[1:] != starts[:-1], True)) if len(starts) else np.zeros(0, np.int64)
+    starts, ends, nodes = starts[longest], ends[longest], nodes[longest]
+    kept: list[int] = []
+    free = 0
+    for i, (start, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
+        if start >= free:
+            kept.append(i)
+            free = end
+    return starts[kept], ends[kept], nodes[kept]
+
+
+def _number_pieces(
+    names: Iterable[str], *, fold_case: bool, fold_accents: bool
+) -> tuple[NDArray[np.int64], NDArray[np.int64], marisa_trie.Trie]:
+    """Return the pieces of all names one after another, as numbers, how many each name has, and the vocabulary."""
+    met: dict[str, int] = {}
+    codes, lengths = array("q"), array("q")
+    for name in names:
+        pieces = find_pieces(name.strip())
+        codes.extend([met.setdefault(piece, len(met)) for piece in pieces])
+        lengths.append(len(pieces))
+    folded = [None if piece.isspace() else fold(piece, case=fold_case, accents=fold_accents) for piece in met]
+    try:
+        vocabulary = marisa_trie.Trie({piece for piece in folded if piece is not None})
+    except UnicodeEncodeError as error:
+        raise SourceError(
+            f"A name holds half of a character (a lone surrogate): {str(error.object)[:60]!r}. Read the file with "
+            "encoding='utf-8'."
+        ) from error
+    gap = len(vocabulary)
+    numbers = np.array([gap if piece is None else vocabulary[piece] for piece in folded], np.int64)
+    return numbers[np.frombuffer(codes, np.int64)], np.frombuffer(lengths, np.int64), vocabulary
+
+
+def _grow(pieces: NDArray[np.int64], lengths: NDArray[np.int64]) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    """Return the edges of the tree, level by level and so ascending, and for each name the node where it ends."""
+    begins = np.cumsum(lengths) - lengths
+    node = np.zeros(len(lengths), np.uint64)
+    edges: list[NDArray[np.uint64]] = []
+    n_nodes = 1
+    for depth in range(int(lengths.max(initial=0))):
+        longer = np.flatnonzero(lengths > depth)
+        keys = (node[longer] << np.uint64(32)) | pieces[begins[longer] + depth].astype(np.uint64)
+        level, child = np.unique(keys, return_inverse=True)
+        node[longer] = child.astype(np.uint64) + np.uint64(n_nodes)
+        edges.append(level)
+        n_nodes += len(level)
+    return np.concatenate([np.zeros(0, np.uint64), *edges]), node.astype(np.int64)
+
+
+def clean_names(names: Iterable[object], *, what: str) -> list[str]:
+    """Return names without white space around them; refuse anything that is not a name."""
+    if isinstance(names, str):
+        raise SourceError(f"{what} were given as one string, {_short(names)}. Give a list: [{_short(names)}].")
+    listed = list(names)
+    wrong = [name for name in listed if not isinstance(name, str)]
+    if wrong:
+        raise SourceError(
+            f"{len(wrong)} of {len(listed)} {what} are no text, for example {_short(wrong[0])}. Leave them out or "
+            "write them as text."
+        )
+    cleaned = [str(name).strip() for name in listed]
+    n_blank = sum(not name for name in cleaned)
+    if n_blank:
+        raise SourceError(
+            f"{n_blank} of {len(listed)} {what} are empty or blank, the first is number {cleaned.index('') + 1}. Leave "
+            "them out: [name for name in names if name.strip()]."
+        )
+    return cleaned
+
+
+def _short(value: object) -> str:
+    shown = repr(value)
+    return shown if len(shown) <= 60 else shown[:57] + "..."
