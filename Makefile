@@ -10,7 +10,7 @@ BIN := .venv/bin
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-7s %s\n", $$1, $$2 }' Makefile
 
-setup: .venv/installed-dev ## create .venv and install the package, its clients and the tools into it
+setup: .venv/installed-dev ## create .venv and install the package, its extras and the tools into it
 
 demo: .venv/installed ## see what knowledge changes: plain encoder, KAM and placebo compared on one task
 	$(BIN)/infuser demo
@@ -58,8 +58,8 @@ clean: ## remove caches and built files; .venv and runs/ stay
 	@echo "Ready: .venv holds Infuser."
 
 .venv/installed-dev: .venv/installed
-	@echo "Adding the test tools and the client libraries to .venv."
-	$(BIN)/python -m pip install -c constraints.txt -e ".[dev,clients]"
+	@echo "Adding the test tools, the taggers and the client libraries to .venv."
+	$(BIN)/python -m pip install -c constraints.txt -e ".[dev,clients,bench,gliner,rdf,spacy,stanza]"
 	@touch $@
 
 .venv/installed-docs: .venv/installed-dev

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from pathlib import Path
 from typing import Any, Literal, Self
 
 from infuser.errors import SourceError
+from infuser.knowledge.artifact import kind_of
+from infuser.knowledge.gazetteer import Mention, clean_names
+from infuser.knowledge.name_store import KIND, Name, NameStore
 from infuser.registry import SOURCES
-from infuser.sources.matching import Matcher, clean_names
 from infuser.sources.storage import settings_of
 from infuser.types import Annotations, Link, Span
 
@@ -19,46 +22,84 @@ from infuser.types import Annotations, Link, Span
 class Entities:
     """Finds the names of a list and ties the words of each mention to each other.
 
-    A span carries the label of its name and, as id, the name as it is written in the list. Names that are the
-    same after folding are merged: the one spelled like the text wins, otherwise the first of the list.
+    A span carries the label of its name and, as id, the name as it is written in the list or the id that a built
+    gazetteer has for it. Names that are the same after folding are merged: the one spelled like the text wins,
+    otherwise the first of the list.
     """
 
-    names: Mapping[str, str] | Sequence[str]
-    """Name to label, {"Bern": "city"}; or only names, whose label is "entity"."""
+    names: Mapping[str, str] | Sequence[str] | str | Path
+    """Name to label, {"Bern": "city"}; or only names, whose label is "entity"; or the folder of a gazetteer that
+    `infuser gazetteer build` made, for millions of them."""
     fold_case: bool = True
-    """Whether "BERN" is a mention of "Bern"."""
+    """Whether "BERN" is a mention of "Bern". A folder was built with its own setting, which then holds."""
     fold_accents: bool = False
-    """Whether "Zurich" is a mention of "Zürich"."""
+    """Whether "Zurich" is a mention of "Zürich"; likewise."""
     overlaps: Literal["longest", "keep"] = "longest"
     """Keep the leftmost longest of mentions that overlap, or keep them all, one inside another too."""
 
     def __post_init__(self) -> None:
         if self.overlaps not in ("longest", "keep"):
             raise SourceError(f"overlaps is {self.overlaps!r}; it can be 'longest' or 'keep'.")
-        object.__setattr__(self, "names", _labels(self.names))
+        given = self.names
+        if isinstance(given, Path) or (isinstance(given, str) and kind_of(given) is not None):
+            folder = Path(given).absolute()
+            self.__dict__["_store"] = store = NameStore.open(folder)  # opened once; see the cached property below
+            object.__setattr__(self, "names", str(folder))
+            object.__setattr__(self, "fold_case", store.gazetteer.fold_case)
+            object.__setattr__(self, "fold_accents", store.gazetteer.fold_accents)
+        elif isinstance(given, str):
+            raise SourceError(
+                f"Entities were given as one string, {given[:60]!r}, and there is no {KIND} folder of that name. Give "
+                f"a list, [{given[:60]!r}], or a folder that `infuser gazetteer build` made."
+            )
+        else:
+            object.__setattr__(self, "names", _labels(given))
 
     def annotate(self, texts: Sequence[str]) -> list[Annotations]:
         """Return the mentions in each text."""
-        return [self._annotate(text) for text in texts]
+        found = self._store.gazetteer.find(texts, overlaps=self.overlaps == "keep")
+        return [self._annotations(text, mentions) for text, mentions in zip(texts, found, strict=True)]
 
-    def _annotate(self, text: str) -> Annotations:
-        listed, matcher = self._index
+    def _annotations(self, text: str, mentions: list[Mention]) -> Annotations:
         spans: list[Span] = []
-        for mention in matcher.find(text, overlaps=self.overlaps == "keep"):
-            names = [listed[number] for number in mention.names]
-            written = text[mention.start : mention.end]
-            name, label = next((entry for entry in names if entry[0] == written), names[0])
-            spans.append(Span(mention.start, mention.end, label=label, id=name))
-        return Annotations(text, tuple(spans), tuple(Link(place, place) for place in range(len(spans))))
+        for start, end, numbers in mentions:
+            name = self._named(numbers, text[start:end])
+            spans.append(Span(start, end, label=name.label, id=name.id))
+        return Annotations(text, tuple(spans), tuple([Link(place, place) for place in range(len(spans))]))
+
+    def _named(self, numbers: tuple[int, ...], written: str) -> Name:
+        """Return the name among several alike that is spelled like the text, otherwise the first."""
+        names = [self._store.name(number) for number in numbers]
+        return next((name for name in names if name.written == written), names[0])
 
     @cached_property
-    def _index(self) -> tuple[list[tuple[str, str]], Matcher]:
+    def _store(self) -> NameStore:
+        if isinstance(self.names, str | Path):
+            return NameStore.open(self.names)
         labels = _labels(self.names)
-        matcher = Matcher(list(labels), fold_case=self.fold_case, fold_accents=self.fold_accents)
-        return list(labels.items()), matcher
+        return NameStore.build(
+            list(labels), list(labels.values()), fold_case=self.fold_case, fold_accents=self.fold_accents
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the settings; a folder is named with its digest, so that another one is not taken for it."""
+        settings = settings_of(self)
+        return {**settings, "digest": self._store.digest} if isinstance(self.names, str) else settings
+
+    @classmethod
+    def from_json(cls, settings: Mapping[str, Any]) -> Self:
+        """Return the source of these settings."""
+        settings = dict(settings)
+        digest = settings.pop("digest", None)
+        if digest is not None:
+            settings["names"] = Path(settings["names"])
+        source = cls(**settings)
+        if digest is not None and source._store.digest != digest:
+            raise SourceError(f"the gazetteer in {source.names!r} is another one than it was.")
+        return source
 
     def __getstate__(self) -> dict[str, Any]:
-        return settings_of(self)  # a worker builds its own index
+        return settings_of(self)  # a worker builds its own index, or opens the folder
 
     @classmethod
     def tiny(cls) -> Self:

@@ -9,8 +9,8 @@ from functools import cached_property
 from typing import Any, Self
 
 from infuser.errors import SourceError
+from infuser.knowledge.gazetteer import Gazetteer, Mention, clean_names
 from infuser.registry import SOURCES
-from infuser.sources.matching import Matcher, clean_names
 from infuser.sources.storage import settings_of
 from infuser.types import PAIR_BREAK, Annotations, Link, Span
 
@@ -38,18 +38,19 @@ class Phrases:
 
     def annotate(self, texts: Sequence[str]) -> list[Annotations]:
         """Return the phrases of each text."""
-        return [self._annotate(text) for text in texts]
+        listed = self._gazetteer.find(texts)
+        return [self._annotate(text, mentions) for text, mentions in zip(texts, listed, strict=True)]
 
-    def _annotate(self, text: str) -> Annotations:
-        places = {(mention.start, mention.end) for mention in self._matcher.find(text)}
+    def _annotate(self, text: str, listed: list[Mention]) -> Annotations:
+        places = {(mention.start, mention.end) for mention in listed}
         if self.chunker is not None:
             places.update(_chunks(self.chunker, text))
         spans = tuple(Span(start, end, label="phrase") for start, end in sorted(places))
         return Annotations(text, spans, tuple(Link(place, place) for place in range(len(spans))))
 
     @cached_property
-    def _matcher(self) -> Matcher:
-        return Matcher(self.phrases, fold_case=self.fold_case, fold_accents=self.fold_accents)
+    def _gazetteer(self) -> Gazetteer:
+        return Gazetteer.build(self.phrases, fold_case=self.fold_case, fold_accents=self.fold_accents)
 
     def __getstate__(self) -> dict[str, Any]:
         return settings_of(self)  # a worker builds its own index

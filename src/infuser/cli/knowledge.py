@@ -1,0 +1,36 @@
+"""What the commands that build knowledge share: a count with its rate while they read, and the rows they skipped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from tqdm import tqdm
+
+from infuser.knowledge.facts import Skipped
+
+Strict = Annotated[bool, typer.Option("--strict", help="Stop at the first row that cannot be read.")]
+
+
+@contextmanager
+def counting(what: str) -> Iterator[Callable[[int], object]]:
+    """Yield a function that counts rows and shows their number and rate on a terminal's stderr."""
+    with tqdm(desc=what, unit=" rows", unit_scale=True, mininterval=0.5, disable=None) as bar:
+        yield bar.update
+
+
+def tell_skipped(skipped: Skipped) -> None:
+    """Print how many rows could not be read and the first of them, on stderr."""
+    if not skipped.n:
+        return
+    typer.secho(f"{skipped.n:,} rows could not be read and were skipped. The first:", fg="yellow", err=True)
+    for said in skipped.first:
+        typer.echo(f"  {said}", err=True)
+
+
+def size_of(folder: Path) -> str:
+    """Return the size of a folder for people."""
+    return f"{sum(path.stat().st_size for path in folder.rglob('*') if path.is_file()) / 1e6:,.1f} MB"
