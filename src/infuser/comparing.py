@@ -26,12 +26,12 @@ from infuser.evaluation import evaluate
 from infuser.infused import Infused, Method, infuse, load_model, load_tokenizer, longest_input
 from infuser.registry import METHODS
 from infuser.reports.comparison import Arm
-from infuser.reports.files import write_whole
 from infuser.signals import Collator
 from infuser.sources.placebo import shuffle
 from infuser.steps import Example, StepReport
 from infuser.training import TrainSettings, train
 from infuser.types import Annotations, Source, join_pair
+from infuser.writing import write_whole
 
 PLAIN, PLACEBO = "plain", "placebo"
 Tell = Callable[[str, int, StepReport | None], None]

@@ -14,8 +14,6 @@ import copy
 import dataclasses
 import hashlib
 import json
-import shutil
-import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -34,6 +32,7 @@ from infuser.infused import Infused, Method, load_tokenizer, settle, with_terms
 from infuser.registry import METHODS
 from infuser.sources.storage import load_source, save_source
 from infuser.types import Source
+from infuser.writing import whole_folder
 
 _CARD = "infuser.json"
 _NEW = "knowledge.safetensors"
@@ -43,30 +42,12 @@ _RIGHT_BASE = "Pass the right one as infuser.load(..., base=...)."
 def save(infused: Infused, directory: Path, *, only_new: bool) -> None:
     """Write into a temporary directory beside the target, then put it in place in one step."""
     directory = directory.resolve()
-    directory.parent.mkdir(parents=True, exist_ok=True)
     if directory.exists() and not directory.is_dir():
         raise CheckpointError(f"{directory} is a file; save into a new or empty directory.")
     if directory.exists() and not (directory / _CARD).exists() and any(directory.iterdir()):
         raise CheckpointError(f"{directory} holds other files; save into a new or empty directory.")
-    draft = Path(tempfile.mkdtemp(prefix=f".{directory.name}-", dir=directory.parent))
-    try:
-        with plain_config(infused.model):
-            _write(infused, draft, only_new=only_new)
-        draft.chmod(0o755)
-        if directory.exists():
-            old = Path(tempfile.mkdtemp(prefix=f".{directory.name}-old-", dir=directory.parent))
-            directory.rename(old / "old")
-            try:
-                draft.rename(directory)
-            except OSError:
-                (old / "old").rename(directory)
-                raise
-            finally:
-                shutil.rmtree(old)
-        else:
-            draft.rename(directory)
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
+    with whole_folder(directory) as draft, plain_config(infused.model):
+        _write(infused, draft, only_new=only_new)
 
 
 def _write(infused: Infused, draft: Path, *, only_new: bool) -> None:

@@ -59,9 +59,21 @@ def whole_file(path: str | Path, mode: str = "w") -> Iterator[IO[Any]]:
     try:
         with file:
             yield file
-        unfinished.replace(path)
+        try:
+            unfinished.replace(path)
+        except OSError as error:
+            raise InputError(f"Cannot write {str(path)!r}: {error}. Choose another name.") from error
     finally:
         unfinished.unlink(missing_ok=True)
+
+
+def write_whole(path: str | Path, content: str | bytes) -> Path:
+    """Write a file so that no reader ever sees half of it; folders above it are made when missing."""
+    # "replace": a lone surrogate in somebody's text must not cost them the report
+    raw = content if isinstance(content, bytes) else content.encode("utf-8", "replace")
+    with whole_file(path, "wb") as file:
+        file.write(raw)
+    return Path(path)
 
 
 def _clear_left_overs(folder: Path) -> None:

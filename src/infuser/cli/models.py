@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import logging
 import re
-import shutil
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +14,7 @@ from rich.console import Console
 from infuser import assets
 from infuser.errors import CheckpointError, InputError
 from infuser.types import Source
+from infuser.writing import whole_folder
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -156,14 +155,7 @@ def _config(checkpoint: str) -> dict[str, Any]:
 
 
 def save_plain(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
-    """Write a plain checkpoint into a temporary folder beside the target, then put it in place."""
-    draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}-", dir=folder.parent))
-    try:
+    """Write a plain checkpoint, whole or not at all."""
+    with whole_folder(folder) as draft:
         model.save_pretrained(draft)
         tokenizer.save_pretrained(draft)
-        draft.chmod(0o755)
-        if folder.exists():
-            shutil.rmtree(folder)
-        draft.rename(folder)
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)

@@ -13,7 +13,7 @@ import numpy as np
 
 from infuser.errors import MissingExtraError
 from infuser.reports.explanation import Explanation, Matrix, caption_lines, shown
-from infuser.reports.files import write_whole
+from infuser.writing import write_whole
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from infuser.errors import InputError
 from infuser.reports.explanation import Explanation
-from infuser.reports.files import write_whole
 from infuser.reports.grids import SCRIPT
 from infuser.reports.sections import explanation_section
+from infuser.writing import write_whole
 
 _STYLE = """
 :root { color-scheme: light dark; --ink: #1b1f24; --paper: #fff; --soft: #5c6670; --line: #d5dae0; --tint: #f3f5f8;

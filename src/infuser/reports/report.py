@@ -16,10 +16,10 @@ from infuser.errors import InputError
 from infuser.reports.charts import dot_plot, line_chart
 from infuser.reports.comparison import Comparison
 from infuser.reports.explanation import Explanation
-from infuser.reports.files import write_whole
 from infuser.reports.page import document
 from infuser.reports.sections import explanation_section
 from infuser.reports.table import header, method_note, rows
+from infuser.writing import write_whole
 
 _PACKAGES = ("infuser", "torch", "transformers", "accelerate", "tokenizers", "numpy")
 
