@@ -30,7 +30,7 @@ from typing import Any
 
 from infuser import assets
 from infuser.knowledge.name_store import NameStore
-from infuser.sources.wordnet import read_synsets
+from infuser.knowledge.readers.wordnet import read_synsets
 from infuser.words import find_pieces
 
 RESULTS = Path(__file__).parent / "results"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
@@ -13,7 +13,9 @@ from rich.table import Table
 from infuser.cli.files import read_rows
 from infuser.cli.knowledge import Strict, counting, size_of, tell_skipped
 from infuser.errors import InputError
-from infuser.knowledge.facts import Skipped
+
+if TYPE_CHECKING:
+    from infuser.knowledge.facts import Skipped
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -63,6 +65,7 @@ def build(
       infuser gazetteer build --asset wordnet --out wordnet-names
       infuser annotate texts.txt --source drugs --out found
     """
+    from infuser.knowledge.facts import Skipped
     from infuser.knowledge.name_store import NameStore
 
     if not files and not entities and asset is None:

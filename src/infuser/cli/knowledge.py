@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from tqdm import tqdm
 
-from infuser.knowledge.facts import Skipped
+if TYPE_CHECKING:
+    from infuser.knowledge.facts import Skipped
 
 Strict = Annotated[bool, typer.Option("--strict", help="Stop at the first row that cannot be read.")]
 
