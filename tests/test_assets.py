@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import base64
 import fcntl
+import functools
 import hashlib
+import http.server
+import io
+import json
 import os
+import shutil
 import stat
 import subprocess
 import sys
+import tarfile
 import textwrap
+import threading
 import zipfile
 from pathlib import Path
 
@@ -179,7 +187,7 @@ def test_without_file_locks_the_slower_of_two_fetches_gives_way(wheel, monkeypat
 
 def test_a_wheel_brought_by_hand_is_checked_and_never_deleted(wheel, tmp_path, monkeypatch):
     other = build_wheel(tmp_path / "elsewhere", FILES | {"tiny_data/model/config.json": b"changed"})
-    with pytest.raises(AssetError, match=r"is not the wheel of tiny-data==1\.0"):
+    with pytest.raises(AssetError, match=r"is not the package of tiny-data==1\.0"):
         assets.add("tiny", other)
     with pytest.raises(AssetError, match="No file at"):
         assets.add("tiny", tmp_path / "missing.whl")
@@ -262,3 +270,156 @@ def test_a_typo_costs_no_download(wheel):
     assert answer.exit_code == 1
     assert "Did you mean 'wordnet'?" in answer.output
     assert not assets.path_of("tiny").exists()
+
+
+def build_tgz(folder: Path, files: dict[str, bytes], extra: tuple[tarfile.TarInfo, ...] = ()) -> Path:
+    """Write a package as npm packs it; `files` and `extra` may hold anything, also what an honest one would not."""
+    folder.mkdir(exist_ok=True)
+    path = folder / "tiny-cache-1.0.0.tgz"
+    about = {"package/package.json": b'{"name": "tiny-cache", "version": "1.0.0", "scripts": {"prepare": "exit 1"}}'}
+    with tarfile.open(path, "w:gz") as archive:
+        for name, content in (about | files).items():
+            info = tarfile.TarInfo(name)
+            info.size = len(content)
+            archive.addfile(info, io.BytesIO(content))
+        for info in extra:
+            archive.addfile(info)
+    return path
+
+
+def describe_tgz(package: Path, *, sha256: str | None = None) -> assets.Asset:
+    digest = sha256 or hashlib.sha256(package.read_bytes()).hexdigest()
+    return assets.Asset(
+        *("tiny-npm", "tiny-cache", "1.0.0", digest, "package/data", "MIT", "Facts for the tests."),
+        files=("facts-*.txt",),
+        registry="npm",
+    )
+
+
+NPM_FILES = {
+    "package/index.js": b"throw new Error('a package of data was executed')",
+    "package/data/facts-1.txt": b"bern\taare\n",
+    "package/data/other/notes.txt": b"not asked for either",
+    "package/data/huge.bin": b"not asked for",
+}
+NPM_EXPECTED = {"facts-1.txt": b"bern\taare\n"}
+
+
+class Registry(http.server.SimpleHTTPRequestHandler):
+    """As much of an npm registry as the real npm needs."""
+
+    def do_GET(self) -> None:
+        if self.path == "/tiny-cache":
+            package = Path(self.directory) / "tiny-cache-1.0.0.tgz"
+            digest = base64.b64encode(hashlib.sha512(package.read_bytes()).digest()).decode()
+            address = f"http://127.0.0.1:{self.server.server_address[1]}/{package.name}"
+            about = {"name": "tiny-cache", "version": "1.0.0"}
+            about["dist"] = {"tarball": address, "integrity": f"sha512-{digest}"}
+            said = json.dumps({"name": "tiny-cache", "versions": {"1.0.0": about}, "dist-tags": {"latest": "1.0.0"}})
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(said.encode())
+        else:
+            super().do_GET()
+
+    def log_message(self, *_) -> None:
+        pass
+
+
+@pytest.fixture
+def tgz(tmp_path, monkeypatch):
+    """The package of the asset "tiny-npm", in a registry that the real npm asks."""
+    if shutil.which("npm") is None:
+        pytest.skip("npm is not installed")
+    path = build_tgz(tmp_path / "registry", NPM_FILES)
+    monkeypatch.setitem(assets.ASSETS, "tiny-npm", describe_tgz(path))
+    monkeypatch.setenv("INFUSER_CACHE", str(tmp_path / "cache"))
+    with http.server.ThreadingHTTPServer(
+        ("127.0.0.1", 0), functools.partial(Registry, directory=str(path.parent))
+    ) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        monkeypatch.setenv("npm_config_registry", f"http://127.0.0.1:{server.server_address[1]}/")
+        monkeypatch.setenv("npm_config_cache", str(tmp_path / "npm-cache"))
+        monkeypatch.setenv("npm_config_userconfig", os.devnull)
+        monkeypatch.setenv("npm_config_fetch_retries", "0")
+        yield path
+        server.shutdown()
+
+
+def test_npm_brings_the_files_that_the_patterns_name(tgz, tmp_path, monkeypatch):
+    (tmp_path / "package.json").write_text("not ours, and not JSON")
+    monkeypatch.chdir(tmp_path)
+    folder = assets.fetch("tiny-npm")
+    assert contents(folder) == NPM_EXPECTED
+    assert leftovers(folder.parent) == []
+    assert assets.find("tiny-npm").requirement == "tiny-cache@1.0.0"
+
+
+def test_when_npm_fails_its_own_words_and_the_way_out_are_shown(tgz, monkeypatch):
+    tgz.unlink()
+    with pytest.raises(AssetError) as caught:
+        assets.fetch("tiny-npm")
+    assert "npm could not download tiny-cache@1.0.0" in str(caught.value)
+    assert "npm pack tiny-cache@1.0.0" in str(caught.value)
+    assert "infuser assets add tiny-npm FILE.tgz" in str(caught.value)
+
+
+def test_without_npm_the_remedy_is_named(tgz, monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(AssetError, match=r"no npm on this machine.*npm pack tiny-cache@1.0.0.*FILE\.tgz"):
+        assets.fetch("tiny-npm")
+
+
+def test_a_wrong_digest_of_an_npm_package_is_refused(tgz, monkeypatch, tmp_path):
+    monkeypatch.setitem(assets.ASSETS, "tiny-npm", describe_tgz(tgz, sha256="0" * 64))
+    with pytest.raises(AssetError, match="npm cache clean"):
+        assets.fetch("tiny-npm")
+    assert not assets.path_of("tiny-npm").exists()
+
+
+def test_a_tgz_brought_by_hand_is_unpacked_by_the_command(tmp_path, monkeypatch):
+    path = build_tgz(tmp_path / "stick", NPM_FILES)
+    monkeypatch.setitem(assets.ASSETS, "tiny-npm", describe_tgz(path))
+    monkeypatch.setenv("INFUSER_CACHE", str(tmp_path / "cache"))
+    answer = CliRunner().invoke(app, ["add", "tiny-npm", str(path)])
+    assert answer.exit_code == 0, answer.output
+    assert contents(assets.path_of("tiny-npm")) == NPM_EXPECTED
+    assert "npm tiny-cache@1.0.0" in CliRunner().invoke(app, ["list"], env={"COLUMNS": "250"}).output
+
+
+@pytest.mark.parametrize("name", ["package/data/../../../evil.txt", "/evil.txt", "../evil.txt", "C:evil.txt"])
+def test_a_tgz_that_writes_outside_its_folder_is_refused(tmp_path, monkeypatch, name):
+    path = build_tgz(tmp_path / "evil", NPM_FILES | {name: b"evil"})
+    monkeypatch.setitem(assets.ASSETS, "tiny-npm", describe_tgz(path))
+    with pytest.raises(AssetError, match="outside its folder"):
+        assets.add("tiny-npm", path, cache=tmp_path / "cache")
+    assert not list(tmp_path.rglob("evil.txt"))
+    assert not assets.path_of("tiny-npm", cache=tmp_path / "cache").exists()
+
+
+@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE])
+def test_links_and_devices_inside_a_tgz_are_refused(tmp_path, monkeypatch, kind):
+    link = tarfile.TarInfo("package/data/facts-passwords.txt")
+    link.type, link.linkname = kind, "/etc/passwd"
+    path = build_tgz(tmp_path / "linked", NPM_FILES, (link,))
+    monkeypatch.setitem(assets.ASSETS, "tiny-npm", describe_tgz(path))
+    with pytest.raises(AssetError, match="instead of a file"):
+        assets.add("tiny-npm", path, cache=tmp_path / "cache")
+    assert not assets.path_of("tiny-npm", cache=tmp_path / "cache").exists()
+
+
+def test_every_asset_has_a_digest_a_licence_and_a_name_that_is_its_key():
+    for name, asset in assets.ASSETS.items():
+        assert asset.name == name
+        assert len(bytes.fromhex(asset.sha256)) == 32
+        assert asset.licence and asset.description and asset.files
+
+
+@pytest.mark.slow
+def test_the_spacy_pipeline_is_a_folder_with_its_config():
+    try:
+        folder = assets.fetch("spacy-en")
+    except AssetError as error:
+        pytest.skip(f"cannot fetch it here: {error}")
+    assert (folder / "config.cfg").is_file()
+    assert (folder / "vocab" / "strings.json").is_file()

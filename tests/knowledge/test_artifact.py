@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -76,7 +77,6 @@ def test_a_flipped_bit_is_an_error_that_names_the_file_and_never_a_wrong_answer(
     write_folder(tmp_path / "f", "test", parts(), n=3)
     right = answers(tmp_path / "f")
     chance = random.Random(0)
-    n_errors = 0
     for path in sorted((tmp_path / "f").iterdir()):
         intact = path.read_bytes()
         for _ in range(12):
@@ -84,13 +84,10 @@ def test_a_flipped_bit_is_an_error_that_names_the_file_and_never_a_wrong_answer(
             flipped = bytearray(intact)
             flipped[bit // 8] ^= 1 << bit % 8
             path.write_bytes(flipped)
-            try:
-                assert answers(tmp_path / "f") == right
-            except SourceError as error:
-                n_errors += 1
-                assert path.name in str(error)
+            with pytest.raises(SourceError, match=re.escape(path.name)):
+                answers(tmp_path / "f")
         path.write_bytes(intact)
-    assert n_errors == 12 * len(list((tmp_path / "f").iterdir()))
+    assert answers(tmp_path / "f") == right
 
 
 def test_a_truncated_or_missing_file_is_named_on_opening(tmp_path: Path) -> None:
@@ -156,9 +153,14 @@ def test_strings_come_back_as_they_were(strings: list[str]) -> None:
 
 def test_a_failed_write_leaves_the_old_folder_and_nothing_else(tmp_path: Path) -> None:
     write_folder(tmp_path / "f", "test", {}, n=1)
-    with pytest.raises(RuntimeError), whole_folder(tmp_path / "f") as draft:
-        (draft / "half").write_text("x")
-        raise RuntimeError
+
+    def fail_half_way() -> None:
+        with whole_folder(tmp_path / "f") as draft:
+            (draft / "half").write_text("x")
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        fail_half_way()
     assert Folder(tmp_path / "f", "test").about == {"n": 1}
     assert [path.name for path in tmp_path.iterdir()] == ["f"]
 

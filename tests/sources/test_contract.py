@@ -5,18 +5,35 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+import unicodedata
 from collections.abc import Callable
 from multiprocessing.reduction import ForkingPickler  # how a DataLoader hands a source to its workers
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 import infuser.sources  # noqa: F401  registers them
+from infuser.errors import MissingExtraError
 from infuser.registry import SOURCES
 from infuser.sources.storage import load_source, save_source
 from infuser.types import PAIR_BREAK, Annotations, Source, join_pair
 
-BUILT_IN = ["correlation", "entities", "graph", "phrases"]
+BUILT_IN = [
+    "bracketed-phrases",
+    "candidates",
+    "correlation",
+    "entities",
+    "gliner",
+    "graph",
+    "phrases",
+    "spacy-entities",
+    "spacy-phrases",
+    "stanza-entities",
+    "stanza-phrases",
+    "token-classifier",
+]
 TEXTS = [
     join_pair("buy glipizide", "Fred Meyer Pharmacy Near Me"),
     "Bern lies on the Aare, far from New York and its New York Times.",
@@ -55,6 +72,10 @@ JOINED_TEXTS = [  # names of the miniatures, cut in two by the break of a pair
 @pytest.fixture(params=list(SOURCES))
 def source(request: pytest.FixtureRequest) -> Source:
     tiny: Callable[[], Source] = SOURCES[request.param].tiny
+    try:
+        tiny().annotate(["a"])
+    except MissingExtraError as error:
+        pytest.skip(str(error))
     return tiny()
 
 
@@ -64,10 +85,16 @@ def check(found: Annotations, text: str) -> None:
         assert 0 <= span.start < span.end <= len(text)
         assert text[span.start : span.end].strip()
         assert PAIR_BREAK not in text[span.start : span.end]
+        # on the border of a character as people see it: no accent is cut from its letter
+        assert not any(place < len(text) and unicodedata.combining(text[place]) for place in (span.start, span.end))
     for link in found.links:
         assert 0 <= link.source < len(found.spans)
         assert 0 <= link.target < len(found.spans)
         assert 0 <= link.weight <= 1
+    assert len(found.candidates) in (0, len(found.spans))
+    for candidates in found.candidates:
+        assert sum(candidate.prior for candidate in candidates) == pytest.approx(1)
+        assert all(candidate.id and candidate.prior > 0 for candidate in candidates)
     for term in found.terms:
         assert term.text.strip()
         assert all(0 <= place < len(found.spans) and 0 <= weight <= 1 for place, weight in term.ties)
@@ -93,7 +120,9 @@ def test_each_text_gets_one_sound_answer(source: Source) -> None:
     assert len(answers) == len(TEXTS)
     for found, text in zip(answers, TEXTS, strict=True):
         check(found, text)
-    assert any(found.links for found in answers), "a miniature must know something about these texts"
+    assert any(found.links or found.candidates for found in answers), (
+        "a miniature must know something about these texts"
+    )
 
 
 def test_no_texts_get_no_answers(source: Source) -> None:
@@ -104,6 +133,19 @@ def test_no_texts_get_no_answers(source: Source) -> None:
 def test_odd_text_gets_a_sound_answer(source: Source, kind: str) -> None:
     [found] = source.annotate([ODD_TEXTS[kind]])
     check(found, ODD_TEXTS[kind])
+
+
+@settings(max_examples=60, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    st.lists(
+        st.one_of(st.text(max_size=6), st.sampled_from(["Bern", "New York", "buy", "shop", "glipizide", "near me"])),
+        max_size=8,
+    )
+)
+def test_any_text_gets_a_sound_answer(source: Source, pieces: list[str]) -> None:
+    for text in (" ".join(pieces), "".join(pieces)):
+        [found] = source.annotate([text])
+        check(found, text)
 
 
 @pytest.mark.parametrize("kind", ["empty", "only spaces", "only a break", "no words"])

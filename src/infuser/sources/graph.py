@@ -1,25 +1,31 @@
-"""A knowledge graph: mentions of entities that are adjacent in the graph are tied.
+"""A knowledge graph: mentions of entities that are near each other in the graph are tied.
 
-The graph is a list of triples and lives in memory. Its direction does not matter here: an attention map is symmetric.
+The graph is a list of triples or a folder that `infuser graph build` made; both are asked in the same way. Its
+direction does not matter here: an attention map is symmetric.
 """
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, Self
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
 
 from infuser.errors import SourceError
+from infuser.knowledge.gazetteer import Mention, clean_names
 from infuser.registry import SOURCES
-from infuser.sources.matching import Matcher, clean_names
-from infuser.sources.paths import Tie, ties_between
 from infuser.sources.storage import settings_of
 from infuser.types import Annotations, Link, Span
 from infuser.words import readable
 
+if TYPE_CHECKING:
+    from infuser.knowledge.graph_store import GraphStore, Tie
+
 Triple = tuple[str, str, str] | tuple[str, str, str, float]
+_UNTYPED = "entity"
 
 
 @SOURCES.register("graph")
@@ -30,99 +36,161 @@ class Graph:
     A tie weighs decay ** (h - 1) over a shortest path of h edges, times the weights of these edges; over a single
     edge it carries the edge's relation. Two mentions of one entity are tied only if the graph has a loop on it. A
     name of several entities stands for all of them: the strongest tie counts, and the span's id is the entity that
-    has it.
+    has it. A span is labelled with the first type of its entity, if the graph knows one.
     """
 
-    triples: Sequence[Triple]
-    """(head, relation, tail), entities by id; a fourth element is the edge's weight, above 0 and up to 1."""
+    triples: Sequence[Triple] | str | Path
+    """(head, relation, tail), entities by id; a fourth element is the edge's weight, above 0 and up to 1. Or the folder
+    of a graph."""
     aliases: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    """Entity id to its names. An id without names is looked for as it is, underscores read as spaces."""
+    """Entity id to its names. An id without names is looked for as it is, underscores read as spaces. A folder has
+    its own."""
     hops: int = 1
     """Over how many edges a tie may lead."""
     decay: float = 0.5
     """What each edge after the first takes from the weight."""
     fold_case: bool = True
-    """Whether names are found in any case."""
+    """Whether names are found in any case; a folder knows it itself."""
     fold_accents: bool = False
-    """Whether names are found without their accents."""
+    """Whether names are found without their accents; a folder knows it itself."""
     n_mentions: int = 512
     """Ties reach the first so many mentions of a text and of each side of a pair; an encoder reads no further."""
+    n_meanings: int = 10
+    """A name stands for so many of its entities: the most frequent, then those with most edges, then the first."""
 
     def __post_init__(self) -> None:
-        if self.hops < 1 or not 0 < self.decay <= 1 or self.n_mentions < 1:
+        if self.hops < 1 or not 0 < self.decay <= 1 or self.n_mentions < 1 or self.n_meanings < 1:
             raise SourceError(
-                f"hops={self.hops}, decay={self.decay}, n_mentions={self.n_mentions} cannot be used: hops and "
-                "n_mentions must be 1 or more, decay above 0 and at most 1."
+                f"hops={self.hops}, decay={self.decay}, n_mentions={self.n_mentions}, n_meanings={self.n_meanings} "
+                "cannot be used: hops, n_mentions and n_meanings must be 1 or more, decay above 0 and at most 1."
             )
+        if isinstance(self.triples, str | Path):
+            self._take_folder(Path(os.path.abspath(self.triples)))
+            return
         object.__setattr__(self, "triples", tuple(_checked(triple) for triple in self.triples))
         given = self.aliases or {}
         aliases = {entity: tuple(clean_names(given[entity], what=f"names of {entity!r}")) for entity in given}
         object.__setattr__(self, "aliases", aliases)
-        clean_names((name for name, _ in _names(self.triples, aliases)), what="entity ids")
+        entities = dict.fromkeys([*aliases, *(end for triple in self.triples for end in (triple[0], triple[2]))])
+        names = (name for one in entities for name in aliases.get(one) or (one.replace("_", " "),))
+        clean_names(names, what="entity ids")
+
+    def _take_folder(self, folder: Path) -> None:
+        object.__setattr__(self, "triples", folder)
+        if self.aliases:
+            raise SourceError(
+                f"The graph in {str(folder)!r} has its names already, so aliases cannot be given beside it. Build it "
+                "again with them: infuser graph build --entities FILE."
+            )
+        object.__setattr__(self, "aliases", {})
+        for name, usual in (("fold_case", True), ("fold_accents", False)):
+            given, of_folder = getattr(self, name), self._store.about[name]
+            if given not in (usual, of_folder):
+                raise SourceError(
+                    f"{name}={given} was asked for, but the graph in {str(folder)!r} was built with "
+                    f"{name}={of_folder}. Leave it out, or build the graph again."
+                )
+            object.__setattr__(self, name, of_folder)
 
     def annotate(self, texts: Sequence[str]) -> list[Annotations]:
         """Return the mentions in each text and the ties between them."""
-        return [self._annotate(text) for text in texts]
+        meanings: dict[tuple[int, ...], list[int]] = {}  # each name is looked at once for all texts
+        found = self._store.names.find(texts)
+        return [self._annotate(text, mentions, meanings) for text, mentions in zip(texts, found, strict=True)]
 
-    def _annotate(self, text: str) -> Annotations:
-        matcher, owners = self._index
-        mentions = matcher.find(text)
-        meanings = [list(dict.fromkeys(owners[name] for name in mention.names)) for mention in mentions]
+    def _annotate(self, text: str, mentions: list[Mention], known: dict[tuple[int, ...], list[int]]) -> Annotations:
+        for names in {mention.names for mention in mentions} - known.keys():
+            known[names] = self._meanings(names)
+        meanings = [known[mention.names] for mention in mentions]
         links: dict[tuple[int, int], Link] = {}
-        chosen: dict[int, tuple[float, str]] = {}  # mention to its strongest tie's weight and its own entity in it
-        for one, other, tie in self._ties(
-            meanings, readable(text, [mention.start for mention in mentions], self.n_mentions)
-        ):
+        chosen: dict[int, tuple[float, int]] = {}  # mention to its strongest tie's weight and its own entity in it
+        read = readable(text, [mention.start for mention in mentions], self.n_mentions)
+        for one, other, tie in self._ties(meanings, read):
             pair = (min(one[0], other[0]), max(one[0], other[0]))
             if pair not in links or tie.weight > links[pair].weight:
                 links[pair] = Link(*pair, tie.weight, tie.relation)
             for place, entity in (one, other):
                 if place not in chosen or tie.weight > chosen[place][0]:
                     chosen[place] = (tie.weight, entity)
+        entities = [chosen[place][1] if place in chosen else meanings[place][0] for place in range(len(mentions))]
         spans = tuple(
-            Span(
-                mention.start,
-                mention.end,
-                label="entity",
-                id=chosen[place][1] if place in chosen else meanings[place][0],
-            )
-            for place, mention in enumerate(mentions)
+            Span(mention.start, mention.end, *self._label_and_id(entity))
+            for mention, entity in zip(mentions, entities, strict=True)
         )
         return Annotations(text, spans, tuple(links[pair] for pair in sorted(links)))
 
+    def _meanings(self, names: tuple[int, ...]) -> list[int]:
+        """Return the entities that these names stand for, the most frequent first."""
+        entities = list(dict.fromkeys(self._store.owners[list(names)].tolist()))
+        if len(entities) == 1:
+            return entities
+        counts, degrees = self._store.counts(entities).tolist(), self._store.degrees(entities).tolist()
+        order = sorted(range(len(entities)), key=lambda place: (-counts[place], -degrees[place]))
+        return [entities[place] for place in order[: self.n_meanings]]
+
     def _ties(
-        self, meanings: list[list[str]], places: Iterable[int]
-    ) -> Iterable[tuple[tuple[int, str], tuple[int, str], Tie]]:
+        self, meanings: list[list[int]], places: Iterable[int]
+    ) -> Iterator[tuple[tuple[int, int], tuple[int, int], Tie]]:
         """Yield every tie between two different mentions, each as its place and the entity it stands for."""
-        where: dict[str, list[int]] = defaultdict(list)
+        where: dict[int, list[int]] = defaultdict(list)
         for place in places:
             for entity in meanings[place]:
                 where[entity].append(place)
-        for (one, other), tie in ties_between(list(where), self._edges, hops=self.hops, decay=self.decay).items():
+        if not where:
+            return
+        entities = list(where)
+        for tie in self._store.ties(entities, self.hops, self.decay):
+            one, other = entities[tie.one], entities[tie.other]
             for here in where[one]:
                 for there in where[other]:
                     if here != there:
                         yield (here, one), (there, other), tie
 
-    @cached_property
-    def _index(self) -> tuple[Matcher, list[str]]:
-        """The names, ready to be found, and the entity that each belongs to."""
-        names = _names(self.triples, self.aliases)
-        matcher = Matcher([name for name, _ in names], fold_case=self.fold_case, fold_accents=self.fold_accents)
-        return matcher, [entity for _, entity in names]
+    def _label_and_id(self, entity: int) -> tuple[str, str]:
+        types = self._store.types_of(entity)
+        return types[0] if types else _UNTYPED, self._store.id_of(entity)
 
     @cached_property
-    def _edges(self) -> dict[str, dict[str, Tie]]:
-        """Entity to its neighbours; of parallel edges the heaviest counts, of equals the first."""
-        edges: dict[str, dict[str, Tie]] = defaultdict(dict)
-        for head, relation, tail, *weight in self.triples:
-            tie = Tie(float(weight[0]) if weight else 1.0, relation)
-            if tail not in edges[head] or tie.weight > edges[head][tail].weight:
-                edges[head][tail] = edges[tail][head] = tie
-        return dict(edges)
+    def _store(self) -> GraphStore:
+        """The graph, opened or built when first needed."""
+        if isinstance(self.triples, str | Path):
+            from infuser.knowledge.graph_store import GraphStore
+
+            return GraphStore.open(self.triples)
+        from infuser.knowledge.graph_build import build_graph, facts_of
+
+        facts = facts_of(self.triples, self.aliases)
+        return build_graph(facts, fold_case=self.fold_case, fold_accents=self.fold_accents)
 
     def __getstate__(self) -> dict[str, Any]:
-        return settings_of(self)  # a worker builds its own index
+        return settings_of(self)  # a worker opens or builds its own
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the settings; of a folder its place and what tells it from another."""
+        settings = settings_of(self)
+        if isinstance(self.triples, Path):
+            settings["triples"] = {"folder": str(self.triples), "digest": self._store.digest}
+        return settings
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Self:
+        """Return the source whose settings these are; a folder must still hold the same graph."""
+        settings = dict(data)
+        if not isinstance(settings.get("triples"), Mapping):
+            return cls(**settings)
+        folder, digest = settings["triples"]["folder"], settings["triples"]["digest"]
+        if not Path(folder).is_dir():
+            raise SourceError(
+                f"Its graph lay in {folder!r}, which is gone. Put it back there, or build it again: infuser graph "
+                f"build FILE... --out {folder}."
+            )
+        source = cls(**settings | {"triples": folder})
+        if source._store.digest != digest:
+            raise SourceError(
+                f"The folder {folder!r} holds another graph now than when it was saved. Build it again from the same "
+                "files, or put the old one back."
+            )
+        return source
 
     @classmethod
     def tiny(cls) -> Self:
@@ -146,9 +214,3 @@ def _checked(triple: Sequence[Any]) -> Triple:
     if len(values) == 4 and not (isinstance(values[3], int | float) and 0 < values[3] <= 1):
         raise SourceError(f"The weight of {values[:3]!r} is {values[3]!r}; it must be above 0 and at most 1.")
     return values
-
-
-def _names(triples: Sequence[Triple], aliases: Mapping[str, Sequence[str]]) -> list[tuple[str, str]]:
-    """Return (name, entity id) for all entities, each in the order in which they were given."""
-    entities = dict.fromkeys([*aliases, *(entity for triple in triples for entity in (triple[0], triple[2]))])
-    return [(name, entity) for entity in entities for name in aliases.get(entity) or (entity.replace("_", " "),)]

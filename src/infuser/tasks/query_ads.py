@@ -25,7 +25,7 @@ from statistics import fmean, median
 from typing import Any
 
 from infuser.errors import InputError
-from infuser.sources.wordnet import Synset, read_counts, read_synsets
+from infuser.knowledge.readers.wordnet import Synset, read_counts, read_synsets
 from infuser.tasks.rare_terms import Pieces, Topic, choose_terms, choose_topics, rare_lemmas
 
 Example = dict[str, Any]

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from infuser.sources.wordnet import Synset
+from infuser.knowledge.readers.wordnet import Synset
 
 Pieces = Callable[[str], Sequence[object]]
 """Breaks a word into word pieces, as a tokenizer's `tokenize` does."""

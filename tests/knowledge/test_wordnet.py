@@ -10,7 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from infuser.errors import SourceError
-from infuser.sources.wordnet import Pointer, parse_line, read_counts, read_synsets
+from infuser.knowledge.facts import ENTITIES, TRIPLES
+from infuser.knowledge.readers.wordnet import (
+    RELATIONS,
+    SUBJECTS,
+    Pointer,
+    parse_line,
+    read_counts,
+    read_synsets,
+    read_wordnet,
+)
 
 SAMPLE = Path(__file__).parents[1] / "data" / "wordnet"
 
@@ -126,3 +135,63 @@ def test_what_is_written_as_a_line_is_read_back(offset, lex_file, lemmas, pointe
     assert synset.pointers == tuple(pointers)
     assert synset.gloss == gloss
     assert synset.counts == (0,) * len(lemmas)
+
+
+FILES = {
+    "data.noun": "00000100 05 n 02 dog 0 domestic_dog 0 "
+    "003 @ 00000200 n 0000 + 00000400 v 0101 + 00000400 v 0201 | barks\n"
+    "00000200 03 n 01 animal 0 001 ~ 00000100 n 0000 | lives\n",
+    "data.verb": "00000400 38 v 01 dog 0 001 + 00000100 n 0101 01 + 08 00 | follow\n",
+    "data.adj": "00000500 00 a 01 doggy 0 001 & 00000600 s 0000 | like a dog\n00000600 44 s 01 dogged(p) 0 000 | \n",
+    "data.adv": "00000700 02 r 01 doggedly 0 001 \\ 00000500 a 0101 | in a dogged way\n",
+    "index.sense": "dog%1:05:00:: 00000100 1 42\ndomestic_dog%1:05:00:: 00000100 1 2\n",
+}
+
+
+@pytest.fixture
+def folder(tmp_path):
+    for name, content in FILES.items():
+        (tmp_path / name).write_text("  1 licence\n" * name.startswith("data") + content)
+    return tmp_path
+
+
+def test_synsets_are_entities_and_pointers_triples_in_all_parts_of_speech(folder):
+    batches = list(read_wordnet(folder))
+    entities = [row for batch in batches if batch.schema == ENTITIES for row in batch.to_pylist()]
+    triples = [tuple(row.values()) for batch in batches if batch.schema == TRIPLES for row in batch.to_pylist()]
+    assert entities[0] == {
+        "id": "n00000100",
+        "label": "dog",
+        "aliases": ["domestic dog"],
+        "description": "barks",
+        "types": ["noun.animal"],
+        "count": 44,
+    }
+    assert [row["types"] for row in entities[1:]] == [
+        ["noun.Tops"],
+        ["verb.motion"],
+        ["adj.all"],
+        ["adj.ppl"],
+        ["adv.all"],
+    ]
+    assert (entities[4]["label"], entities[4]["description"]) == ("dogged", None)
+    assert triples == [
+        ("n00000100", "hypernym", "n00000200", 1.0),
+        ("n00000100", "derivationally related", "v00000400", 1.0),  # once, though two words point there
+        ("n00000200", "hyponym", "n00000100", 1.0),
+        ("v00000400", "derivationally related", "n00000100", 1.0),
+        ("a00000500", "similar to", "a00000600", 1.0),
+        ("r00000700", "pertainym", "a00000500", 1.0),
+    ]
+
+
+def test_a_pointer_or_subject_that_wordnet_does_not_know_is_an_error(folder):
+    for old, new, complaint in ((" @ ", " ? ", r"pointer '\?'"), (" 05 n", " 77 n", "file 77")):
+        (folder / "data.noun").write_text(FILES["data.noun"].replace(old, new))
+        with pytest.raises(SourceError, match=complaint):
+            list(read_wordnet(folder))
+
+
+def test_every_relation_has_a_name_of_its_own_and_every_subject_too():
+    assert len(set(RELATIONS.values())) == len(RELATIONS) == 26
+    assert len(set(SUBJECTS)) == 45

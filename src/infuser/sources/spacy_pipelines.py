@@ -1,0 +1,254 @@
+"""What a spaCy pipeline finds: named entities, noun chunks, sub-trees of its dependency parse."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import accumulate
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from infuser.errors import SourceError
+from infuser.registry import SOURCES
+from infuser.sources.storage import settings_of
+from infuser.sources.tagging import (
+    TINY,
+    Finding,
+    annotate_by_paragraph,
+    at_least_one,
+    checked_levels,
+    names_or_none,
+    need,
+    settings_by_name,
+)
+from infuser.types import Annotations
+
+_log = logging.getLogger(__name__)
+
+_ASSET = "spacy-en"
+_ADVICE = "Write it with pipeline.to_disk(folder) and give the folder."
+
+
+@SOURCES.register("spacy-entities")
+@dataclass(frozen=True)
+class SpacyEntities:
+    """Ties the words of each named entity that a spaCy pipeline finds (`doc.ents`).
+
+    A span carries the entity's label and, as id, what an entity linker or ruler wrote down (`kb_id_`, else `ent_id_`).
+    """
+
+    pipeline: Any = _ASSET
+    """A folder, an installed pipeline's name, a spaCy `Language` object, or one of two names of ours: "spacy-en",
+    spaCy's small English pipeline, which is fetched when first needed, and "tiny", a miniature in memory."""
+    labels: Sequence[str] | None = None
+    """Keep only entities with these labels, such as ("PERSON", "GPE"); None keeps all."""
+    exclude: Sequence[str] | None = None
+    """Components that are not run. None leaves out what entities do not need from "spacy-en", and nothing from other
+    pipelines, because one component may need another."""
+    batch_size: int = 64
+    """Texts that spaCy reads at once."""
+
+    def __post_init__(self) -> None:
+        _settle(self)
+        object.__setattr__(self, "labels", names_or_none(self.labels, "labels"))
+
+    def annotate(self, texts: Sequence[str]) -> list[Annotations]:
+        """Return the entities in each text."""
+        return annotate_by_paragraph(texts, self._tag, labels=self.labels)
+
+    def _tag(self, pieces: list[str]) -> Iterator[list[Finding]]:
+        for doc in _read(self._pipeline, pieces, self.batch_size, self.exclude):
+            yield [Finding(ent.start_char, ent.end_char, ent.label_, ent.kb_id_ or ent.ent_id_) for ent in doc.ents]
+
+    @cached_property
+    def _pipeline(self) -> Any:
+        unneeded = ("tagger", "parser", "attribute_ruler", "lemmatizer", "senter")
+        return _load(self.pipeline, self.exclude, unneeded)
+
+    def __getstate__(self) -> dict[str, Any]:
+        return settings_of(self)  # a worker loads its own pipeline
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the settings; SourceError if the pipeline was given as an object."""
+        return settings_by_name(self, "pipeline", advice=_ADVICE)
+
+    @classmethod
+    def tiny(cls) -> Self:
+        """Return a blank English pipeline with rules for four names."""
+        return cls(TINY)
+
+
+@SOURCES.register("spacy-phrases")
+@dataclass(frozen=True)
+class SpacyPhrases:
+    """Ties the words of each noun chunk, or of each sub-tree of the dependency parse at chosen levels.
+
+    The level of a sub-tree is its height, the longest way from its root down to a leaf: "the old bridge" under
+    "bridge" is at level 1, "the bridge of the town" at level 3 (bridge, of, town, the). Punctuation and white space
+    have no part in this: they are no leaves, and a sub-tree begins and ends with a word. A sub-tree is a phrase if it
+    has at least two words and its words stand in a row. Its label is the relation of its root to the word above it.
+    """
+
+    pipeline: Any = _ASSET
+    """A folder, an installed pipeline's name, a spaCy `Language` object, or one of two names of ours: "spacy-en",
+    spaCy's small English pipeline, which is fetched when first needed, and "tiny", a miniature in memory."""
+    unit: Literal["noun-chunks", "subtrees"] = "noun-chunks"
+    """What a phrase is."""
+    levels: Sequence[int] = (1,)
+    """Heights of sub-trees; noun chunks have none."""
+    exclude: Sequence[str] | None = None
+    """Components that are not run. None leaves out what phrases do not need from "spacy-en", and nothing from other
+    pipelines, because one component may need another."""
+    batch_size: int = 64
+    """Texts that spaCy reads at once."""
+
+    def __post_init__(self) -> None:
+        _settle(self)
+        object.__setattr__(self, "levels", checked_levels(self.levels))
+        if self.unit not in ("noun-chunks", "subtrees"):
+            raise SourceError(f"unit is {self.unit!r}; it can be 'noun-chunks' or 'subtrees'.")
+
+    def annotate(self, texts: Sequence[str]) -> list[Annotations]:
+        """Return the phrases of each text."""
+        return annotate_by_paragraph(texts, self._tag)
+
+    def _tag(self, pieces: list[str]) -> Iterator[list[Finding]]:
+        for doc in _read(self._pipeline, pieces, self.batch_size, self.exclude):
+            if not doc.has_annotation("DEP"):
+                raise SourceError(
+                    f"The pipeline {_name(self.pipeline)} does not parse: its components are "
+                    f"{', '.join(self._pipeline.pipe_names) or 'none'}. Use one with a dependency parser."
+                )
+            yield list(_noun_chunks(doc) if self.unit == "noun-chunks" else self._subtrees(doc))
+
+    def _subtrees(self, doc: Any) -> Iterator[Finding]:
+        words = [not (token.is_space or token.is_punct) for token in doc]
+        for root, first, last in find_subtrees([token.head.i for token in doc], words, self.levels):
+            yield Finding(doc[first].idx, doc[last].idx + len(doc[last]), doc[root].dep_ or "phrase")
+
+    @cached_property
+    def _pipeline(self) -> Any:
+        return _load(self.pipeline, self.exclude, ("ner", "lemmatizer", "senter"))
+
+    def __getstate__(self) -> dict[str, Any]:
+        return settings_of(self)  # a worker loads its own pipeline
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the settings; SourceError if the pipeline was given as an object."""
+        return settings_by_name(self, "pipeline", advice=_ADVICE)
+
+    @classmethod
+    def tiny(cls) -> Self:
+        """Return a blank English pipeline that takes every other word as a noun with the word before it."""
+        return cls(TINY)
+
+
+def find_subtrees(heads: Sequence[int], words: Sequence[bool], levels: Collection[int]) -> list[tuple[int, int, int]]:
+    """Return root, first and last word of every sub-tree that is a phrase (see `SpacyPhrases`), by root.
+
+    heads  for each token the number of its head, its own for the root of a sentence
+    words  whether each token is a word
+    """
+    heights = [0 if word else -1 for word in words]  # -1: no word in it, so it is not there
+    firsts = [place if word else len(heads) for place, word in enumerate(words)]
+    lasts = [place if word else -1 for place, word in enumerate(words)]
+    n_words = [int(word) for word in words]
+    waiting = [0] * len(heads)
+    for place, head in enumerate(heads):
+        waiting[head] += head != place
+    ready = [place for place, n_children in enumerate(waiting) if n_children == 0]
+    while ready:  # from the leaves upwards, without recursion: a tree may be as deep as a text is long
+        place = ready.pop()
+        head = heads[place]
+        if head == place:
+            continue
+        if n_words[place]:
+            heights[head] = max(heights[head], heights[place] + 1)
+            firsts[head], lasts[head] = min(firsts[head], firsts[place]), max(lasts[head], lasts[place])
+            n_words[head] += n_words[place]
+        waiting[head] -= 1
+        if waiting[head] == 0:
+            ready.append(head)
+    before = [0, *accumulate(map(int, words))]
+    return [
+        (root, firsts[root], lasts[root])
+        for root in range(len(heads))
+        if heights[root] in levels
+        and n_words[root] >= 2
+        and before[lasts[root] + 1] - before[firsts[root]] == n_words[root]
+    ]
+
+
+def _noun_chunks(doc: Any) -> Iterable[Finding]:
+    try:
+        return [Finding(chunk.start_char, chunk.end_char, "noun phrase") for chunk in doc.noun_chunks]
+    except NotImplementedError as error:
+        raise SourceError(f"spaCy has no noun chunks for the language {doc.lang_!r}; use unit='subtrees'.") from error
+
+
+def _settle(source: Any) -> None:
+    """Bring the fields that both classes have into one form."""
+    at_least_one(source.batch_size, "batch_size")
+    object.__setattr__(source, "exclude", names_or_none(source.exclude, "exclude"))
+    if isinstance(source.pipeline, Path):
+        object.__setattr__(source, "pipeline", str(source.pipeline))
+
+
+def _name(pipeline: Any) -> str:
+    return repr(pipeline) if isinstance(pipeline, str) else f"a {type(pipeline).__name__} object"
+
+
+def _read(pipeline: Any, pieces: list[str], batch_size: int, exclude: Sequence[str] | None) -> Iterator[Any]:
+    # in a memory zone the words that were met are forgotten afterwards; else a pipeline grows with every text
+    inside = nullcontext() if pipeline.vocab.in_memory_zone else pipeline.memory_zone()
+    with inside:
+        yield from pipeline.pipe(pieces, batch_size=batch_size, disable=list(exclude or ()))
+
+
+def _load(pipeline: Any, exclude: Sequence[str] | None, unneeded: Sequence[str]) -> Any:
+    if not isinstance(pipeline, str):
+        return pipeline
+    spacy = need("spacy", extra="spacy")
+    if pipeline == TINY:
+        return _tiny(spacy)
+    place: str | Path = pipeline
+    if pipeline == _ASSET and not Path(pipeline).is_dir():
+        from infuser import assets
+
+        place, exclude = assets.fetch(_ASSET), unneeded if exclude is None else exclude
+    try:
+        return spacy.load(place, exclude=list(exclude or ()))
+    except (OSError, ValueError, ImportError) as error:
+        raise SourceError(
+            f"spaCy cannot load the pipeline {pipeline!r}: {error} Give a folder that holds a config.cfg, an installed "
+            f"pipeline's name, or {_ASSET!r}, which is fetched for you."
+        ) from error
+
+
+def _tiny(spacy: Any) -> Any:
+    """Return a blank English pipeline with a few names and a parse made by rule."""
+    pipeline = spacy.blank("en")
+    if not spacy.Language.has_factory("infuser_pairs"):
+        spacy.Language.component("infuser_pairs", func=_pair_words)
+    pipeline.add_pipe("infuser_pairs")
+    names = {"Bern": "GPE", "New York": "GPE", "New York Times": "ORG", "Aare": "LOC"}
+    ruler = pipeline.add_pipe("entity_ruler")
+    ruler.add_patterns([{"label": label, "pattern": name} for name, label in names.items()])
+    return pipeline
+
+
+def _pair_words(doc: Any) -> Any:
+    """Parse a text by rule: every second word of it is a noun, and the word before it its modifier."""
+    words = [token.i for token in doc if token.is_alpha]
+    noun_of = dict(zip(words[::2], words[1::2], strict=False))
+    return type(doc)(
+        doc.vocab,
+        words=[token.text for token in doc],
+        spaces=[bool(token.whitespace_) for token in doc],
+        heads=[noun_of.get(token.i, token.i) for token in doc],
+        deps=["compound" if token.i in noun_of else "ROOT" for token in doc],
+        pos=["NOUN" if token.is_alpha else "PUNCT" for token in doc],
+    )
