@@ -146,3 +146,9 @@ def test_100k_names_and_100k_characters_take_seconds_at_most() -> None:
 def test_what_is_no_name_is_refused_with_the_values(names: list[object], says: str) -> None:
     with pytest.raises(SourceError, match=says):
         clean_names(names, what="cities")
+
+
+@pytest.mark.parametrize("name", ["a\0b", "a \ud83d"])
+def test_a_name_that_is_no_proper_text_is_refused(name: str) -> None:
+    with pytest.raises(SourceError, match="null character or half of a character"):
+        Gazetteer.build(["Bern", name])

@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Protocol, cast
 
@@ -204,6 +204,20 @@ class Strings:
         number %= len(self)
         start, end = self._offsets[number : number + 2].tolist()
         return bytes(self._data[start:end]).decode("utf-8", "surrogatepass")
+
+
+def make_trie(strings: Collection[str]) -> marisa_trie.Trie:
+    """Return a table of different strings, each with a number of its own; it cannot hold what is no proper text."""
+    odd = next((string for string in strings if "\0" in string), None)
+    try:
+        if odd is None:
+            return marisa_trie.Trie(strings)
+    except UnicodeEncodeError as error:
+        odd = str(error.object)
+    raise SourceError(
+        f"A name or id holds a null character or half of a character (a lone surrogate): {odd[:60]!r}. Leave it out, or "
+        "read the file with the right encoding."
+    )
 
 
 def whole(array: ArrayLike | Array) -> NDArray[Any]:

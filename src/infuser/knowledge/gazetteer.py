@@ -24,7 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from infuser.errors import SourceError
-from infuser.knowledge.artifact import Parts, whole
+from infuser.knowledge.artifact import Parts, make_trie, whole
 from infuser.words import find_pieces, fold
 
 _LINE_BREAK = re.compile(r"\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
@@ -213,13 +213,7 @@ def _number_pieces(
         codes.extend([met.setdefault(piece, len(met)) for piece in pieces])
         lengths.append(len(pieces))
     folded = [None if piece.isspace() else fold(piece, case=fold_case, accents=fold_accents) for piece in met]
-    try:
-        vocabulary = marisa_trie.Trie({piece for piece in folded if piece is not None})
-    except UnicodeEncodeError as error:
-        raise SourceError(
-            f"A name holds half of a character (a lone surrogate): {str(error.object)[:60]!r}. Read the file with "
-            "encoding='utf-8'."
-        ) from error
+    vocabulary = make_trie({piece for piece in folded if piece is not None})
     gap = len(vocabulary)
     numbers = np.array([gap if piece is None else vocabulary[piece] for piece in folded], np.int64)
     return numbers[np.frombuffer(codes, np.int64)], np.frombuffer(lengths, np.int64), vocabulary
