@@ -34,6 +34,11 @@ SAID = {
         "small form: config.json, infuser.json, knowledge.safetensors, tokenizer.json",
         "detached, it has new weights: False",
     ],
+    "knowledge": [
+        "skipped 1: triples.tsv, line 4",
+        "metformin and Fred Meyer are 3 apart",
+        "medicine D1 - disease C1  1.00  treats",
+    ],
     "lora": ["learning: ['bias', 'gate', 'lora', 'maps', 'scores', 'weight']", "the same logits: True"],
     "own_method": ["answers as before: True", "changes the answer: True", "AddMaps(first_layer=0)", "new weights: 0"],
     "own_source": [

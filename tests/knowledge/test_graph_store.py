@@ -68,11 +68,13 @@ def test_damage_is_an_error_that_names_the_file_and_never_another_answer(folder:
             else:
                 del damaged[chance.randrange(len(damaged)) :]
             (copy / file.name).write_bytes(damaged)
+            said = ""
             try:
-                assert answers(GraphStore.open(copy)) == intact, file.name
+                same = answers(GraphStore.open(copy)) == intact
             except SourceError as error:
-                assert file.name in str(error)
-                n_noticed += 1
+                said = str(error)
+            assert file.name in said or (not said and same), (file.name, turn, said)
+            n_noticed += bool(said)
             shutil.rmtree(copy)
     assert n_noticed >= 3 * len(list(folder.iterdir()))
 
@@ -126,7 +128,7 @@ def test_a_tie_of_hubs_is_found_as_one_of_leaves() -> None:
         (2, 2): (1.0, "is"),
         (0, 3): (1.0, "r"),
         **{(hub, 4): (1.0, "r") for hub in range(3)},
-        **{pair: (0.5, "") for pair in ((0, 2), (1, 2), (1, 3), (3, 4))},
+        **dict.fromkeys([(0, 2), (1, 2), (1, 3), (3, 4)], (0.5, "")),
     }
 
 

@@ -1,13 +1,21 @@
 from __future__ import annotations
 
 import itertools
+import json
+import shutil
+from multiprocessing.reduction import ForkingPickler
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from knowledge.small_graphs import entities, swiss, triples
 
 from infuser.errors import SourceError
+from infuser.knowledge.graph_build import build_graph, facts_of
+from infuser.knowledge.graph_store import save_graph
 from infuser.sources import Graph
+from infuser.sources.storage import load_source, save_source
 from infuser.types import Annotations, Link, Span, join_pair
 
 NODES = ["a", "b", "c", "d", "e", "f"]
@@ -169,3 +177,120 @@ def test_wrong_aliases_and_settings_are_refused() -> None:
 
 def test_an_empty_graph_knows_nothing() -> None:
     assert Graph([]).annotate(["a b"]) == [Annotations("a b")]
+
+
+TINY = Graph.tiny()
+TEXTS = [join_pair("buy glipizide", "Fred Meyer drug store"), "medicine of a PHARMACY, Fred Meyer", "", "\ud83d drug"]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """The miniature as a folder."""
+    assert isinstance(TINY.triples, tuple)
+    return save_graph(build_graph(facts_of(TINY.triples, TINY.aliases)), tmp_path / "graph")
+
+
+@pytest.mark.parametrize("hops", [1, 2, 3])
+def test_a_folder_answers_as_its_triples(folder: Path, hops: int) -> None:
+    in_memory = Graph(TINY.triples, TINY.aliases, hops=hops)
+    for place in (folder, str(folder)):
+        assert Graph(place, hops=hops).annotate(TEXTS) == in_memory.annotate(TEXTS)
+    assert any(found.links for found in in_memory.annotate(TEXTS))
+
+
+def test_a_span_is_labelled_with_the_first_type_of_its_entity(tmp_path: Path) -> None:
+    graph = Graph(save_graph(build_graph(swiss()), tmp_path / "graph"))
+    [found] = graph.annotate(["Bern in Switzerland on the Aare river"])
+    assert [(span.label, span.id) for span in found.spans] == [
+        ("city", "Q70"),
+        ("country", "Q39"),
+        ("entity", "Aare_river"),
+    ]
+    assert found.links == (Link(0, 1, 1.0, "capital of"), Link(0, 2, 0.5, "flows through"))
+
+
+def test_a_worker_opens_the_folder_itself(folder: Path) -> None:
+    graph = Graph(folder, hops=2)
+    answers = graph.annotate(TEXTS)
+    message = bytes(ForkingPickler.dumps(graph))
+    assert len(message) < 1000
+    assert ForkingPickler.loads(message).annotate(TEXTS) == answers
+
+
+def test_a_saved_source_finds_its_folder_again(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder.parent)
+    graph = Graph(folder.name, hops=2)
+    record = json.loads(json.dumps(save_source(graph, tmp_path)))
+    assert record["settings"]["triples"]["folder"] == str(folder)
+    monkeypatch.chdir(tmp_path.parent)
+    again = load_source(record, tmp_path)
+    assert again == graph
+    assert again.annotate(TEXTS) == graph.annotate(TEXTS)
+
+
+def test_a_folder_that_is_gone_or_another_graph_is_not_taken_for_the_saved_one(folder: Path, tmp_path: Path) -> None:
+    record = save_source(Graph(folder), tmp_path)
+    save_graph(build_graph([triples(("a", "r", "b"))]), folder)
+    with pytest.raises(SourceError, match="holds another graph now than when it was saved"):
+        load_source(record, tmp_path)
+    shutil.rmtree(folder)
+    with pytest.raises(SourceError, match=r"which is gone\. Put it back .* infuser graph build"):
+        load_source(record, tmp_path)
+
+
+def test_a_folder_brings_its_own_names_and_rules(folder: Path, tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="aliases cannot be given beside it"):
+        Graph(folder, aliases={"a": ["b"]})
+    with pytest.raises(SourceError, match=r"fold_case=False was asked for, but .* built with fold_case=True"):
+        Graph(folder, fold_case=False)
+    exact = save_graph(build_graph([triples(("Aa", "r", "Bb"))], fold_case=False), tmp_path / "exact")
+    graph = Graph(exact)
+    assert graph.fold_case is False
+    assert [len(found.spans) for found in graph.annotate(["Aa", "aa"])] == [1, 0]
+    assert Graph(exact, fold_case=False) == graph
+
+
+def test_a_folder_that_is_none_says_so(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="There is no graph folder at"):
+        Graph(tmp_path / "missing")
+    with pytest.raises(SourceError, match="is no graph folder"):
+        Graph(str(tmp_path))
+
+
+def test_a_damaged_folder_is_an_error_that_names_the_file(folder: Path) -> None:
+    graph = Graph(folder)
+    file = folder / "edges.neighbours.npy"
+    content = bytearray(file.read_bytes())
+    content[-1] ^= 4
+    file.write_bytes(content)
+    with pytest.raises(SourceError, match=r"edges\.neighbours\.npy is damaged"):
+        graph.annotate(TEXTS)
+
+
+def test_a_name_of_many_entities_stands_for_the_most_frequent(tmp_path: Path) -> None:
+    rows = [{"id": f"smith{number}", "label": "John Smith", "count": number} for number in range(30)]
+    edges = [(f"smith{number}", "lives in", f"town {number}") for number in range(30)]
+    folder = save_graph(build_graph([entities(*rows), triples(*edges)]), tmp_path / "graph")
+    texts = ["John Smith", "John Smith of town 25", "John Smith of town 3"]
+    assert [found.spans[0].id for found in Graph(folder).annotate(texts)] == ["smith29", "smith25", "smith29"]
+    assert [len(found.links) for found in Graph(folder).annotate(texts)] == [0, 1, 0]
+    assert Graph(folder, n_meanings=30).annotate(texts)[2].spans[0].id == "smith3"
+    with pytest.raises(SourceError, match="n_meanings=0"):
+        Graph(folder, n_meanings=0)
+
+
+def test_among_equally_frequent_meanings_the_better_connected_comes_first() -> None:
+    names = {"small": ["Bern"], "large": ["Bern"]}
+    graph = Graph([("large", "r", "x"), ("large", "r", "y"), ("small", "r", "x")], aliases=names)
+    assert graph.annotate(["Bern"])[0].spans[0].id == "large"
+
+
+def test_half_a_character_in_a_name_is_refused() -> None:
+    with pytest.raises(SourceError, match="half of a character"):
+        Graph([("a", "r", "\ud83d")]).annotate(["a"])
+
+
+def test_paths_that_are_longer_than_a_byte_counts_are_found() -> None:
+    chain = [(f"n{number}", "r", f"n{number + 1}") for number in range(300)]
+    [found] = Graph(chain, hops=300, decay=1.0).annotate(["n0 n300"])
+    assert found.links == (Link(0, 1, 1.0),)

@@ -8,7 +8,7 @@ import typer
 from typer.core import TyperGroup
 
 from infuser import __version__
-from infuser.cli import assets, candidates, gazetteer
+from infuser.cli import assets, candidates, gazetteer, graph
 from infuser.cli.demo import demo
 from infuser.cli.explain import explain
 from infuser.cli.predict import predict
@@ -61,6 +61,7 @@ app.command()(demo)
 app.command()(train)
 app.command()(predict)
 app.command()(explain)
+app.add_typer(graph.app, name="graph")
 app.add_typer(candidates.app, name="candidates")
 app.add_typer(gazetteer.app, name="gazetteer")
 app.add_typer(assets.app, name="assets")

@@ -20,6 +20,8 @@ from infuser.knowledge.artifact import Parts
 
 Numbers = NDArray[np.int64]
 
+_HUB = 256  # an entity with fewer edges is never searched in a row of its own: the call would cost more
+
 
 class Between(NamedTuple):
     """An edge between two of a few entities, each end by its place among them."""
@@ -67,13 +69,14 @@ class Adjacency:
         The work grows with the smaller of the two ends: a hub may have a million neighbours.
         """
         degrees = self.degrees(nodes)
-        small, large = np.flatnonzero(degrees <= len(nodes)), np.flatnonzero(degrees > len(nodes))
+        is_hub = degrees > max(len(nodes), _HUB)
+        small, large = np.flatnonzero(~is_hub), np.flatnonzero(is_hub)
         place, owners = self.entries(nodes[small])
         neighbours = self.neighbours[place]
         other = np.minimum(np.searchsorted(nodes, neighbours), max(len(nodes) - 1, 0))
         here = nodes[other] == neighbours if len(place) else np.zeros(0, bool)
         one, other, place = small[owners[here]], other[here], place[here]
-        once = (one <= other) | (degrees[other] > len(nodes))  # an edge of two small ends was met from both
+        once = (one <= other) | is_hub[other]  # an edge of two small ends was met from both
         found = [Between(one[once], other[once], place[once])]
         for hub in large.tolist():
             found.append(self._among_hubs(nodes, hub, large[large >= hub]))

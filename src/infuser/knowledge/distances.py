@@ -18,7 +18,7 @@ from infuser.knowledge.artifact import Parts
 from infuser.knowledge.landmarks import FAR
 from infuser.knowledge.search import Landmarks, Search
 
-_AT_ONCE = 1 << 22  # numbers per step
+_AT_ONCE = 1 << 18  # numbers per step, so that they stay in the cache
 _NEVER = np.iinfo(np.int16).max
 
 
@@ -57,16 +57,16 @@ class Distances:
 
         The entities stand in ascending order, each once, and their distances are known.
         """
-        most = np.where((distances > 1) & (distances <= hops), distances, 0).astype(np.int64)
+        most = np.where((distances > 1) & (distances <= hops), distances, 0).astype(np.int16)
         return self._run(numbers, most, weighted=True).products
 
-    def _search(self, nodes: NDArray[Any], most: NDArray[Any]) -> NDArray[np.int64]:
+    def _search(self, nodes: NDArray[Any], most: NDArray[Any]) -> NDArray[np.int16]:
         """Return how long the shortest path is, 0 if it is longer than `most` or leads through a landmark."""
         if not most.any():
-            return np.zeros(most.shape, np.int64)
-        return self._run(nodes, most.astype(np.int64), weighted=False).lengths
+            return np.zeros(most.shape, np.int16)
+        return self._run(nodes, most.astype(np.int16), weighted=False).lengths
 
-    def _run(self, nodes: NDArray[Any], most: NDArray[np.int64], *, weighted: bool) -> Search:
+    def _run(self, nodes: NDArray[Any], most: NDArray[np.int16], *, weighted: bool) -> Search:
         # around the landmarks when no weights matter and all paths of interest through them are known
         around = self._landmarks[:] if not weighted and most.max() < FAR else self._landmarks[:0]
         landmarks = Landmarks(around, self._near)
@@ -76,16 +76,18 @@ class Distances:
 
     def _bounds(self, nodes: NDArray[Any]) -> tuple[NDArray[np.int16], NDArray[np.int16]]:
         """Return the least and the largest distance that the landmarks allow."""
-        near = self._near[nodes].astype(np.int16)
-        n, n_landmarks = near.shape
+        near = np.ascontiguousarray(
+            self._near[nodes].T, np.int16
+        )  # (landmarks, nodes): quick to go through by landmark
+        n_landmarks, n = near.shape
         lower, upper = np.zeros((n, n), np.int16), np.full((n, n), _NEVER)
         reaching = np.where(near < FAR, near, _NEVER // 2)
         if n_landmarks:
             step = max(1, _AT_ONCE // (n * n_landmarks + 1))
             for first in range(0, n, step):
                 some = slice(first, first + step)
-                lower[some] = np.abs(near[some, None] - near[None]).max(axis=2)
-                upper[some] = (reaching[some, None] + reaching[None]).min(axis=2)
+                lower[some] = np.abs(near[:, some, None] - near[:, None]).max(axis=0)
+                upper[some] = (reaching[:, some, None] + reaching[:, None]).min(axis=0)
         components = self._components[nodes]
         apart = components[:, None] != components[None]
         lower[apart] = upper[apart] = _NEVER

@@ -45,7 +45,7 @@ class Search:
     """Finds for pairs of entities how long their shortest path is, up to a length of each pair's own."""
 
     def __init__(
-        self, adjacency: Adjacency, landmarks: Landmarks, nodes: Numbers, most: NDArray[np.int64], *, weighted: bool
+        self, adjacency: Adjacency, landmarks: Landmarks, nodes: Numbers, most: NDArray[np.int16], *, weighted: bool
     ) -> None:
         """`most[i, j]` for i < j is the longest path of interest between two of the nodes; 0 says none."""
         self._adjacency, self._landmarks, self._weighted = adjacency, landmarks, weighted
@@ -53,7 +53,7 @@ class Search:
         self._most += self._most.T
         self._open = self._most > 0
         self._near = landmarks.near[nodes].astype(np.int16)
-        self._radius = np.zeros(len(nodes), np.int64)
+        self._radius = np.zeros(len(nodes), np.int16)
         asked = np.flatnonzero(self._open.any(axis=1))
         ones = np.ones(len(asked) if weighted else 0)
         self._fronts = Fronts(asked, nodes[asked].astype(np.int64), ones)
@@ -72,9 +72,11 @@ class Search:
             one, other = np.nonzero(np.triu(self._open))
             if not len(one):
                 return
-            cheaper = np.where(costs[one] <= costs[other], one, other)
+            cheaper, dearer = np.where(costs[one] <= costs[other], (one, other), (other, one))
+            left = self._most[one, other] - self._radius[one] - self._radius[other]
+            useful = np.concatenate([cheaper, dearer[left > 1]])
             moving = np.zeros(len(self._radius), bool)
-            moving[cheaper[costs[cheaper] <= max(costs[cheaper].min(), _CHEAP)]] = True
+            moving[useful[costs[useful] <= max(costs[cheaper].min(), _CHEAP)]] = True
             self._move(moving)
 
     def _move(self, moving: NDArray[np.bool_]) -> None:
@@ -83,21 +85,26 @@ class Search:
         leaving = self._fronts.of(goes)
         arriving = self._neighbours(leaving)
         self._radius[moving] += 1
-        half = self._radius[:, None] + self._radius[None, :] - (moving[:, None] & moving[None, :])
-        self._meet(arriving, self._fronts, half, moving[:, None])
-        waits: NDArray[np.bool_] = np.any(self._open, axis=1)  # whose search is over, need not know where it stands
-        arriving = self._tidy(arriving.of(waits[arriving.owner]), leaving, moving)
-        self._meet(arriving, arriving, half + 1, moving[:, None] & moving[None, :])
-        staying = self._fronts.of(~goes & waits[self._fronts.owner])
+        both = moving[:, None] & moving[None, :]
+        lengths = self._radius[:, None] + self._radius[None, :] - both  # one of two that move after the other
+        self._meet(arriving, self._fronts, lengths, moving[:, None])
+        arriving = self._tidy(self._still_asked(arriving), leaving, moving)
+        self._meet(arriving, arriving, lengths + 1, both)
+        arriving = self._still_asked(arriving)
         self._passed = _joined(leaving, self._passed.of(~moving[self._passed.owner]))
-        self._fronts = _joined(staying, arriving)
+        self._fronts = _joined(self._still_asked(self._fronts.of(~goes)), arriving.of(self._may_lead(arriving)))
+
+    def _still_asked(self, fronts: Fronts) -> Fronts:
+        """Return the fronts of those that have open pairs; nobody needs to know where the others stand."""
+        asked: NDArray[np.bool_] = np.any(self._open, axis=1)
+        return fronts if asked.all() else fronts.of(asked[fronts.owner])
 
     def _neighbours(self, fronts: Fronts) -> Fronts:
         """Return one step beyond, a place as often as edges lead there."""
         places, owners = self._adjacency.entries(fronts.node)
         product = fronts.product
         if self._weighted:
-            product = product[owners] * self._adjacency.weights[places]
+            product = product[owners] * self._adjacency.weights_at(places)
         return Fronts(fronts.owner[owners], self._adjacency.neighbours[places], product)
 
     def _meet(self, fronts: Fronts, others: Fronts, lengths: NDArray[Any], which: NDArray[np.bool_]) -> None:
@@ -130,7 +137,7 @@ class Search:
             np.maximum.at(self.products, (other, one), products)
 
     def _tidy(self, fronts: Fronts, leaving: Fronts, moving: NDArray[np.bool_]) -> Fronts:
-        """Return each place once, without those where the search was before and those that lead nowhere."""
+        """Return each place once, without closed ones and those where the search was before."""
         fronts = fronts.of(~_maybe_in(fronts.node, self._landmarks.closed, surely=True))
         n = len(self._adjacency)
         keys = fronts.owner * n + fronts.node
@@ -146,8 +153,7 @@ class Search:
         fresh = np.ones(len(keys), bool)
         for old in (leaving, self._passed.of(moving[self._passed.owner])):
             fresh &= ~_maybe_in(keys, old.owner * n + old.node, surely=True)
-        tidy = Fronts(keys // n, keys % n, products).of(fresh)
-        return tidy.of(self._may_lead(tidy))
+        return Fronts(keys // n, keys % n, products).of(fresh)
 
     def _may_lead(self, fronts: Fronts) -> NDArray[np.bool_]:
         """Return from which places, by the landmarks, an open pair may still meet; only dear places are looked at."""
@@ -179,7 +185,7 @@ def _maybe_in(keys: NDArray[Any], others: NDArray[Any], *, surely: bool = False)
     marks = np.zeros(size, bool)
     marks[others & (size - 1)] = True
     maybe: NDArray[np.bool_] = marks[keys & (size - 1)]
-    if surely:
+    if surely and maybe.any():
         doubtful = np.flatnonzero(maybe)
         maybe[doubtful] = np.isin(keys[doubtful], others)
     return maybe

@@ -1,19 +1,19 @@
 """Sources: text in, annotations out. They speak of characters and load without torch.
 
-| registered name   | class            | knows                                | ties                                      |
-|-------------------|------------------|--------------------------------------|-------------------------------------------|
-| entities          | Entities         | a list of names with labels          | the words of one mention                  |
-| spacy-entities    | SpacyEntities    | a spaCy pipeline                     | the words of one mention                  |
-| stanza-entities   | StanzaEntities   | a Stanza pipeline                    | the words of one mention                  |
-| token-classifier  | TokenClassifier  | a transformers checkpoint            | the words of one mention                  |
-| gliner            | Gliner           | a GLiNER checkpoint                  | the words of one mention                  |
-| phrases           | Phrases          | a list of phrases, or a chunker      | the words of one phrase                   |
-| spacy-phrases     | SpacyPhrases     | a spaCy pipeline                     | the words of one noun chunk or sub-tree   |
-| stanza-phrases    | StanzaPhrases    | a Stanza pipeline                    | the words of one constituent              |
-| bracketed-phrases | BracketedPhrases | a file of parsed sentences           | the words of one constituent              |
-| correlation       | Correlation      | a table of word pairs, or a corpus   | words that go together, terms beside them |
-| graph             | Graph            | triples of entities, and their names | mentions of entities that are near        |
-| candidates        | Candidates       | what a mention may mean              | nothing; it offers a choice to a linker   |
+| name              | class            | knows                                | ties                               |
+| ----------------- | ---------------- | ------------------------------------ | ---------------------------------- |
+| entities          | Entities         | a list of names with labels          | the words of one mention           |
+| spacy-entities    | SpacyEntities    | a spaCy pipeline                     | the words of one mention           |
+| stanza-entities   | StanzaEntities   | a Stanza pipeline                    | the words of one mention           |
+| token-classifier  | TokenClassifier  | a transformers checkpoint            | the words of one mention           |
+| gliner            | Gliner           | a GLiNER checkpoint                  | the words of one mention           |
+| phrases           | Phrases          | a list of phrases, or a chunker      | the words of one phrase            |
+| spacy-phrases     | SpacyPhrases     | a spaCy pipeline                     | the words of one chunk or sub-tree |
+| stanza-phrases    | StanzaPhrases    | a Stanza pipeline                    | the words of one constituent       |
+| bracketed-phrases | BracketedPhrases | a file of parsed sentences           | the words of one constituent       |
+| correlation       | Correlation      | a table of word pairs, or a corpus   | words that go together; terms      |
+| graph             | Graph            | triples of entities, and their names | mentions of entities that are near |
+| candidates        | Candidates       | what a mention may mean              | nothing: it offers a choice        |
 """
 
 from __future__ import annotations

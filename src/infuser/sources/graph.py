@@ -94,8 +94,9 @@ class Graph:
 
     def annotate(self, texts: Sequence[str]) -> list[Annotations]:
         """Return the mentions in each text and the ties between them."""
-        meanings: dict[tuple[int, ...], list[int]] = {}  # each name is looked at once for all texts
         found = self._store.names.find(texts)
+        names = dict.fromkeys(mention.names for mentions in found for mention in mentions)
+        meanings = {one: self._meanings(one) for one in names}  # each name is looked at once for all texts
         return [self._annotate(text, mentions, meanings) for text, mentions in zip(texts, found, strict=True)]
 
     def _annotate(self, text: str, mentions: list[Mention], known: dict[tuple[int, ...], list[int]]) -> Annotations:
@@ -121,12 +122,8 @@ class Graph:
 
     def _meanings(self, names: tuple[int, ...]) -> list[int]:
         """Return the entities that these names stand for, the most frequent first."""
-        entities = list(dict.fromkeys(self._store.owners[list(names)].tolist()))
-        if len(entities) == 1:
-            return entities
-        counts, degrees = self._store.counts(entities).tolist(), self._store.degrees(entities).tolist()
-        order = sorted(range(len(entities)), key=lambda place: (-counts[place], -degrees[place]))
-        return [entities[place] for place in order[: self.n_meanings]]
+        entities = dict.fromkeys(self._store.owners[list(names)].tolist())
+        return self._store.by_frequency(list(entities))[: self.n_meanings]
 
     def _ties(
         self, meanings: list[list[int]], places: Iterable[int]
@@ -175,6 +172,8 @@ class Graph:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Self:
         """Return the source whose settings these are; a folder must still hold the same graph."""
+        if not isinstance(data, Mapping):
+            raise SourceError("its settings are missing.")
         settings = dict(data)
         if not isinstance(settings.get("triples"), Mapping):
             return cls(**settings)

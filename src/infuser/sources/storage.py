@@ -63,12 +63,12 @@ def load_source(record: Mapping[str, Any], directory: Path) -> Source:
     try:
         if record.get("files"):
             source = cls.load(directory)
+        elif not isinstance(settings, Mapping):
+            raise SourceError("its settings are missing.")
         elif hasattr(cls, "from_json"):
             source = cls.from_json(settings)
-        elif isinstance(settings, Mapping):
-            source = cls(**settings)
         else:
-            raise SourceError("its settings are missing.")
+            source = cls(**settings)
     except (TypeError, ValueError, KeyError, AttributeError, OSError) as error:
         raise SourceError(
             f"The saved source {name!r} cannot be read: {error} The file is damaged or comes from another "
