@@ -19,7 +19,9 @@ import infuser
 ROOT = Path(__file__).parent.parent
 
 PUBLIC_NAMES = [
+    "Annotated",
     "Annotations",
+    "Candidates",
     "Collator",
     "Correlation",
     "Entities",
@@ -36,6 +38,7 @@ PUBLIC_NAMES = [
     "Term",
     "TrainSettings",
     "__version__",
+    "annotate",
     "evaluate",
     "infuse",
     "load",

@@ -18,12 +18,15 @@ _HOMES = {
     "Term": "infuser.types",
     "Entities": "infuser.sources",
     "Phrases": "infuser.sources",
+    "Candidates": "infuser.sources",
     "Correlation": "infuser.sources",
     "Graph": "infuser.sources",
     "Kam": "infuser.methods",
     "Infused": "infuser.infused",
     "infuse": "infuser.infused",
     "load": "infuser.infused",
+    "Annotated": "infuser.annotating",
+    "annotate": "infuser.annotating",
     "Collator": "infuser.signals",
     "TrainSettings": "infuser.training",
     "train": "infuser.training",
@@ -36,6 +39,8 @@ _HOMES = {
 __all__ = sorted([*_HOMES, "__version__"])
 
 if TYPE_CHECKING:
+    from infuser.annotating import Annotated as Annotated
+    from infuser.annotating import annotate as annotate
     from infuser.errors import InfuserError as InfuserError
     from infuser.infused import Infused as Infused
     from infuser.infused import infuse as infuse
@@ -44,6 +49,7 @@ if TYPE_CHECKING:
     from infuser.registry import METHODS as METHODS
     from infuser.registry import SOURCES as SOURCES
     from infuser.signals import Collator as Collator
+    from infuser.sources import Candidates as Candidates
     from infuser.sources import Correlation as Correlation
     from infuser.sources import Entities as Entities
     from infuser.sources import Graph as Graph

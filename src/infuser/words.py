@@ -39,7 +39,7 @@ _REGIONAL = "\U0001f1e6-\U0001f1ff"  # two of them are a flag
 _LOOK_ALIKES = {ord("’"): "'", ord("‐"): "-", ord("‑"): "-", 0xFE0E: None, 0xFE0F: None}  # noqa: RUF001
 
 
-_ASCII_PIECES = re.compile(r"\w+|\s+|[^\w\s]")
+_ASCII_PIECES = re.compile(r" ?\w+| ?[^\w\s]|\s+")
 
 
 class Word(NamedTuple):
@@ -101,7 +101,11 @@ def find_tokens(text: str, *, case: bool = True, accents: bool = False) -> list[
 
 
 def find_pieces(text: str) -> list[str]:
-    """Return the words, signs and white space of a text, unfolded; joined they are the text."""
+    """Return the words and signs of a text, unfolded, and its white space; joined they are the text.
+
+    A single space stands at the beginning of the word or sign that follows it; other white space is a piece of its
+    own. So a text has hardly more pieces than words.
+    """
     # a text in ASCII has no marks and no unspaced scripts, and the short pattern takes half the time
     return (_ASCII_PIECES if text.isascii() else _patterns()[2]).findall(text)
 
@@ -148,7 +152,7 @@ def _patterns() -> tuple[re.Pattern[str], re.Pattern[str], re.Pattern[str]]:
     word = rf"{letter}+(?:{inside}+{letter}*)*|(?=\w)[{unspaced}]{inside}*"
     clothes = rf"[{marks}{_SKIN_TONES}{_TAGS}]*"
     sign = rf"[{_REGIONAL}]{{2}}|[^\w\s]{clothes}(?:\u200d[^\w\s]{clothes})*"
-    return re.compile(word), re.compile(f"{word}|{sign}"), re.compile(rf"{word}|{sign}|\s+")
+    return re.compile(word), re.compile(f"{word}|{sign}"), re.compile(rf" ?(?:{word}|{sign})|\s+")
 
 
 def _ranges(codes: Iterable[int]) -> str:

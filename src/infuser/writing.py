@@ -29,7 +29,7 @@ def whole_folder(folder: str | Path) -> Iterator[Path]:
     except OSError as error:
         raise InputError(f"Cannot write {str(folder)!r}: {error}. Choose a place you may write to.") from error
     try:
-        with _held(draft):
+        with held(draft):
             inside = draft / "new"
             inside.mkdir()
             yield inside
@@ -83,12 +83,12 @@ def _clear_left_overs(folder: Path) -> None:
             continue
         if (draft / "old").exists() and not folder.exists():  # killed between its two renames: nothing may be lost
             (draft / "old").rename(folder)
-        with suppress(OSError), _held(draft):
+        with suppress(OSError), held(draft):
             shutil.rmtree(draft, ignore_errors=True)
 
 
 @contextmanager
-def _held(folder: Path) -> Iterator[None]:
+def held(folder: Path) -> Iterator[None]:
     """Hold a folder until the end, or until the process ends; OSError if another process holds it."""
     if sys.platform == "win32":  # there, a folder with open files cannot be removed anyway
         yield

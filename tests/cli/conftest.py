@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from cli.commands import COLUMNS, MEDICINES, TOOLS, examples_of, run_command, save_checkpoint, write_csv, write_lines
+
+
+@pytest.fixture(autouse=True, scope="session")
+def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Keep what these tests annotate out of the user's cache."""
+    folder = tmp_path_factory.mktemp("annotations")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("infuser.annotating.remembering.default_cache", lambda: folder)
+        yield
 
 
 @pytest.fixture(scope="session")

@@ -10,6 +10,11 @@ from cli.commands import write_lines
 
 from infuser.cli.sources import read_sources
 from infuser.errors import InputError, UnknownNameError
+from infuser.knowledge.candidates import build_candidates, mentions_of
+from infuser.knowledge.graph_build import build_graph, facts_of
+from infuser.knowledge.graph_store import save_graph
+from infuser.knowledge.name_store import NameStore
+from infuser.registry import SOURCES
 from infuser.sources import Correlation, Entities, Graph, Phrases
 
 
@@ -129,3 +134,69 @@ def test_flags_that_need_another_one_say_so(tmp_path: Path) -> None:
         read_sources(entities=[tmp_path / "missing.txt"])
     with pytest.raises(InputError, match="folder"):
         read_sources(entities=[tmp_path])
+
+
+def test_source_names_a_kind_a_place_and_settings(tmp_path: Path) -> None:
+    triples = write_lines(tmp_path / "g, old.tsv", "a\tr\tb")
+    aliases = write_lines(tmp_path / "n.tsv", "a\tay")
+    names = write_lines(tmp_path / "e.txt", "Zürich")
+    trees = write_lines(tmp_path / "trees.txt", "(S (NP (DT the) (NN cat)) (VP (VBD slept)))")
+    named = [
+        f"graph={triples},hops=2,aliases={aliases}",
+        f"entities={names},overlaps=keep,fold_accents=true",
+        "phrases,phrases=['near me, please', \"a=b,c=d\"],fold_case=false",
+        "spacy-entities",
+        "spacy-entities=en_core_web_sm,labels=['GPE', 'ORG'],batch_size=8",
+        f"bracketed-phrases={trees},levels=[1,2]",
+        f"bracketed-phrases,file={trees}",
+    ]
+    assert read_sources(named=named) == [
+        Graph([("a", "r", "b")], aliases={"a": ("ay",)}, hops=2),
+        Entities(["Zürich"], overlaps="keep", fold_accents=True),
+        Phrases(["near me, please", "a=b,c=d"], fold_case=False),
+        SOURCES["spacy-entities"](),
+        SOURCES["spacy-entities"]("en_core_web_sm", labels=("GPE", "ORG"), batch_size=8),
+        SOURCES["bracketed-phrases"](str(trees), levels=(1, 2)),
+        SOURCES["bracketed-phrases"](str(trees)),
+    ]
+
+
+def test_a_built_folder_says_itself_what_it_is(tmp_path: Path) -> None:
+    NameStore.build(["Bern"], ["city"], ["Q70"]).save(tmp_path / "names")
+    build_candidates(mentions_of({"Bern": {"Q70": 3}})).save(tmp_path / "meant")
+    save_graph(build_graph(facts_of([("Bern", "on", "Aare")])), tmp_path / "graph")
+    entities, candidates, graph = (Path(tmp_path / name) for name in ("names", "meant", "graph"))
+    expected = [Entities(entities), SOURCES["candidates"](candidates), Graph(graph, hops=2)]
+    assert read_sources(named=[str(entities), str(candidates), f"{graph},hops=2"]) == expected
+    assert read_sources(named=[f"entities={entities}", f"candidates={candidates}"]) == expected[:2]
+    assert read_sources(entities=[entities], graph=[graph]) == [Entities(entities), Graph(graph)]
+    toml = write_lines(tmp_path / "s.toml", "[[source]]", "kind = 'graph'", "file = 'graph'", "hops = 2")
+    assert read_sources(named=[str(toml)]) == read_sources(toml) == expected[2:]
+    found = read_sources(named=[str(entities)])[0].annotate(["in Bern"])[0]
+    assert [(span.label, span.id) for span in found.spans] == [("city", "Q70")]
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ("graph", ["triples"]),
+        ("graph=missing.tsv", ["missing.tsv"]),
+        ("entities=missing.txt,fold=true", ["'fold'", "fold_case"]),
+        ("no/such/folder", ["no/such/folder", "graph="]),
+        ("missing.toml", ["missing.toml"]),
+        ("missing.toml,hops=2", ["stand in the file"]),
+        ("{folder}", ["no folder that infuser built", "KIND="]),
+        ("graph={folder}", ["none that infuser built"]),
+        ("spacy-entities,batch_size=0", ["batch_size"]),
+    ],
+)
+def test_a_source_that_cannot_be_read_is_explained(given: str, words: list[str], tmp_path: Path) -> None:
+    with pytest.raises(InputError) as caught:
+        read_sources(named=[given.replace("{folder}", str(tmp_path))])
+    assert all(word in str(caught.value) for word in words), str(caught.value)
+
+
+@pytest.mark.parametrize("given", ["entites", "entites=names.txt"])
+def test_an_unknown_kind_of_source_gets_a_hint(given: str) -> None:
+    with pytest.raises(UnknownNameError, match="Did you mean 'entities'"):
+        read_sources(named=[given])

@@ -9,6 +9,7 @@ from typer.core import TyperGroup
 
 from infuser import __version__
 from infuser.cli import assets, candidates, gazetteer, graph
+from infuser.cli.annotate import annotate
 from infuser.cli.demo import demo
 from infuser.cli.explain import explain
 from infuser.cli.predict import predict
@@ -61,6 +62,7 @@ app.command()(demo)
 app.command()(train)
 app.command()(predict)
 app.command()(explain)
+app.command()(annotate)
 app.add_typer(graph.app, name="graph")
 app.add_typer(candidates.app, name="candidates")
 app.add_typer(gazetteer.app, name="gazetteer")

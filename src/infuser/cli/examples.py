@@ -7,12 +7,16 @@ import random
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from infuser.cli.files import Record, read_records
+from infuser.cli.files import BadRow, Place, kind_of_file
+from infuser.cli.tables import HEADED, Record, read_records
 from infuser.errors import InputError
+
+if TYPE_CHECKING:
+    from infuser.knowledge.facts import Skipped
 
 TextColumn = Annotated[str, typer.Option(help="Column that holds the text.")]
 PairColumn = Annotated[
@@ -33,16 +37,27 @@ class Columns:
     """None reads no labels."""
 
 
-def read_examples(path: Path, columns: Columns) -> Iterator[Record]:
-    """Yield where each example stands and the example: text, pair (or None) and, if asked for, label as a string."""
-    for where, record in read_records(path):
-        example: dict[str, Any] = {"text": _text(where, record, columns.text, "--text-column"), "pair": None}
-        pair = columns.pair or "pair"
-        if columns.pair or record.get(pair) is not None:
-            example["pair"] = _text(where, record, pair, "--pair-column")
-        if columns.label is not None:
-            example["label"] = _label(where, record, columns.label)
-        yield where, example
+def read_examples(path: Path, columns: Columns, skipped: Skipped | None = None) -> Iterator[Record]:
+    """Yield where each example stands and the example: text, pair (or None) and, if asked for, label as a string.
+
+    A row that cannot be read is an error; with `skipped` it is counted there and left out.
+    """
+    wanted = [columns.text, columns.pair or "pair", *([] if columns.label is None else [columns.label])]
+    for place, record in read_records(path, skipped, columns=wanted):
+        try:
+            yield place, _example(place, record, columns)
+        except BadRow as bad:
+            bad.settle(skipped)
+
+
+def _example(place: Place, record: Mapping[str, Any], columns: Columns) -> dict[str, Any]:
+    example: dict[str, Any] = {"text": _text(place, record, columns.text, "--text-column"), "pair": None}
+    pair = columns.pair or "pair"
+    if columns.pair or record.get(pair) is not None:
+        example["pair"] = _text(place, record, pair, "--pair-column")
+    if columns.label is not None:
+        example["label"] = _label(place, record, columns.label)
+    return example
 
 
 def read_all_examples(path: Path, columns: Columns) -> list[Record]:
@@ -105,34 +120,37 @@ def hold_out(examples: Sequence[Record], *, share: float, seed: int) -> tuple[li
     )
 
 
-def _text(where: str, record: Mapping[str, Any], column: str, option: str) -> str:
-    value = _cell(where, record, column, option)
+def _text(place: Place, record: Mapping[str, Any], column: str, option: str) -> str:
+    value = _cell(place, record, column, option)
     if not isinstance(value, str):
-        raise InputError(f"{where}: {column!r} is {str(value)[:40]!r} ({type(value).__name__}), not a text.")
+        raise BadRow(place, f"has {str(value)[:40]!r} ({type(value).__name__}) as {column!r}, not a text", str(record))
     try:
         value.encode()
     except UnicodeEncodeError as error:
-        raise InputError(f"{where}: {column!r} holds half of a character (a lone surrogate).") from error
+        raise BadRow(place, f"has half of a character (a lone surrogate) in {column!r}", repr(value)) from error
     return value
 
 
-def _label(where: str, record: Mapping[str, Any], column: str) -> str:
-    value = _cell(where, record, column, "--label-column")
+def _label(place: Place, record: Mapping[str, Any], column: str) -> str:
+    value = _cell(place, record, column, "--label-column")
     if isinstance(value, bool):
         return str(value).lower()
     if not isinstance(value, str | int | float) or not str(value).strip():
-        raise InputError(f"{where}: the label in {column!r} is {str(value)[:40]!r}; give a word or a whole number.")
+        why = f"has the label {str(value)[:40]!r} in {column!r}"
+        raise BadRow(place, why, str(record), advice="Give a word or a whole number.")
     return str(value).strip()
 
 
-def _cell(where: str, record: Mapping[str, Any], column: str, option: str) -> Any:
+def _cell(place: Place, record: Mapping[str, Any], column: str, option: str) -> Any:
     if column in record:
         return record[column]
     near = difflib.get_close_matches(column, list(record), n=1)
-    hint = f" Did you mean {near[0]!r}?" if near else ""
-    raise InputError(
-        f"{where} has no column {column!r}.{hint} Columns: {', '.join(map(str, record))}. Choose with {option} NAME."
-    )
+    hint = f"Did you mean {near[0]!r}? " if near else ""
+    advice = f"{hint}Columns: {', '.join(map(str, record))}. Choose with {option} NAME."
+    missing = BadRow(place, f"has no column {column!r}", str(dict(record)), advice=advice)
+    if kind_of_file(place.path) in HEADED:  # then no row of the file has it
+        raise InputError(str(missing))
+    raise missing
 
 
 def _is_whole(label: str) -> bool:

@@ -17,6 +17,7 @@ from infuser.cli.sources import (
     CorrelationFiles,
     EntityFiles,
     GraphFiles,
+    NamedSources,
     PhraseFiles,
     SourcesFile,
     TermCount,
@@ -47,6 +48,7 @@ def explain(
         str, typer.Option(metavar="N|mean", help="Head of that layer, from 0, or the mean over heads.")
     ] = "mean",
     out: Annotated[Path, typer.Option(help="Folder for explanation.png and explanation.html.")] = Path("runs/explain"),
+    source: NamedSources = None,
     sources: SourcesFile = None,
     entities: EntityFiles = None,
     phrases: PhraseFiles = None,
@@ -68,6 +70,7 @@ def explain(
     which = _head(head)
     named = read_sources(
         sources,
+        named=source,
         entities=entities,
         phrases=phrases,
         correlation=correlation,

@@ -1,4 +1,4 @@
-"""Tables as people have them (CSV, TSV, JSON, JSON Lines, plain lines), read row by row; files written whole.
+"""Files as people have them, opened line by line, packed by gzip or not; lists without named columns.
 
 Every row comes with its place, so that an error can say where to look.
 """
@@ -6,126 +6,171 @@ Every row comes with its place, so that an error can say where to look.
 from __future__ import annotations
 
 import csv
+import gzip
 import json
-import os
 import sys
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, nullcontext
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import IO, Any
+from typing import TYPE_CHECKING, Any, BinaryIO, Self, cast
 
 from infuser.errors import InputError
+
+if TYPE_CHECKING:
+    from infuser.knowledge.facts import Skipped
 
 STDIN = Path("-")
 """Stands for the standard input."""
 
-Row = tuple[str, list[Any]]
-"""Where a row stands ("cities.tsv, line 3") and its cells."""
-Record = tuple[str, dict[str, Any]]
-"""Where a row stands and its cells by the names of their columns."""
-
 _LONGEST_CELL = 2**31 - 1  # the csv module stops at 128 kB otherwise, less than a long document
 
 
-def read_records(path: Path) -> Iterator[Record]:
-    """Yield the rows of a table with named columns; one that is broken is an error with its line number.
+class Place(str):
+    """Where a row stands, "cities.tsv, line 3"."""
 
-    In plain lines (.txt and standard input) the columns are "text" and, after a tab, "pair"; lines that begin with
-    "{" are JSON.
-    """
-    suffix = path.suffix.lower()
-    if path == STDIN or suffix == ".txt":
-        return _plain_lines(path)
-    if suffix in (".csv", ".tsv"):
-        return _named(path, _csv_rows(path) if suffix == ".csv" else _tab_rows(path))
-    if suffix in (".jsonl", ".ndjson"):
-        return _json_lines(path, _lines(path))
-    if suffix == ".json":
-        return _json_records(path)
-    raise InputError(
-        f"Cannot tell what kind of table {str(path)!r} is. Name it .csv, .tsv, .jsonl, .json (a list of objects) or "
-        ".txt (one text per line)."
-    )
+    path: Path
+    number: int
+    unit: str
+
+    def __new__(cls, path: Path, number: int, unit: str = "line") -> Self:
+        """Say where a row stands and keep the parts."""
+        place = super().__new__(cls, f"{'standard input' if path == STDIN else path}, {unit} {number}")
+        place.path, place.number, place.unit = path, number, unit
+        return place
 
 
-def read_rows(path: Path) -> Iterator[Row]:
-    """Yield the rows of a list without named columns: .csv, .json, or lines with tabs between the cells."""
-    suffix = path.suffix.lower()
-    if suffix == ".csv":
-        return _csv_rows(path)
-    return _json_rows(path) if suffix == ".json" else _tab_rows(path)
+Row = tuple[Place, list[Any]]
+"""Where a row stands, and its cells."""
 
 
-def read_json(path: Path) -> Any:
-    """Return what a JSON file holds."""
-    try:
-        return json.loads("".join(line for _, line in _lines(path)))
-    except ValueError as error:
-        raise InputError(f"{path} is not JSON: {error}.") from error
+class BadRow(InputError):
+    """A row that cannot be read, while others of its file may be."""
+
+    def __init__(self, place: Place, why: str, row: object = "", *, advice: str = "") -> None:
+        super().__init__(f"{place} {why}.{f' {advice}' if advice else ''}")
+        self.place, self.why, self.row = place, why, row
+
+    def settle(self, skipped: Skipped | None) -> None:
+        """Count the row as skipped; without a count it is an error."""
+        if skipped is None:
+            raise self
+        skipped.add(self.place.path, self.place.number, self.why, self.row, unit=self.place.unit)
+
+
+def kind_of_file(path: Path) -> str:
+    """Return the ending that says what a file is, in lower case, whether it is packed or not: ".csv" of "A.CSV.gz"."""
+    name = Path(path.stem) if path.suffix.lower() == ".gz" else path
+    return name.suffix.lower()
 
 
 @contextmanager
-def whole_file(path: Path) -> Iterator[IO[str]]:
-    """Open a file for writing under a temporary name; it gets its own when all went well, else nothing is left."""
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}.part")
+def opened(path: Path) -> Iterator[BinaryIO]:
+    """Open a file, a packed file or the standard input for reading; what goes wrong is said with the file's name."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        file = unfinished.open("w", encoding="utf-8", newline="\n")
-    except OSError as error:
-        raise InputError(f"Cannot write {str(path)!r}: {error}. Choose a file in a folder you may write to.") from error
-    try:
-        with file:
-            yield file
-        unfinished.replace(path)
-    finally:
-        unfinished.unlink(missing_ok=True)
-
-
-def _lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield the lines of a file or of the standard input with their numbers."""
-    try:
-        with nullcontext(sys.stdin.buffer) if path == STDIN else path.open("rb") as file:
-            for number, raw in enumerate(file, start=1):
-                try:
-                    yield number, raw.decode("utf-8-sig" if number == 1 else "utf-8")
-                except UnicodeDecodeError as error:
-                    raise InputError(
-                        f"{_at(path, number)} is not UTF-8 ({error.reason}). Save the file as UTF-8 and try again."
-                    ) from error
+        if path == STDIN:
+            yield sys.stdin.buffer
+        elif path.suffix.lower() == ".gz":
+            with gzip.open(path, "rb") as file:
+                yield cast(BinaryIO, file)
+        else:
+            with path.open("rb") as file:
+                yield file
     except IsADirectoryError as error:
         raise InputError(f"{str(path)!r} is a folder. Give a file.") from error
     except FileNotFoundError as error:
         raise InputError(f"There is no file {str(path)!r}. Check the path; it starts from {Path.cwd()}.") from error
     except PermissionError as error:
         raise InputError(f"{str(path)!r} may not be read: {error}.") from error
+    except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+        raise InputError(f"{path} is damaged or no gzip file: {error} Pack it again.") from error
 
 
-def _at(path: Path, number: int, unit: str = "line") -> str:
-    return f"{'standard input' if path == STDIN else path}, {unit} {number}"
+def read_lines(path: Path) -> Iterator[tuple[int, str | BadRow]]:
+    """Yield the lines of a file with their numbers; one that is no UTF-8 is a bad row."""
+    with opened(path) as file:
+        for number, raw in enumerate(file, start=1):
+            try:
+                yield number, raw.decode("utf-8-sig" if number == 1 else "utf-8")
+            except UnicodeDecodeError as error:
+                why = f"is not UTF-8 ({error.reason})"
+                shown = raw.decode("utf-8", "replace")
+                yield number, BadRow(Place(path, number), why, shown, advice="Save the file as UTF-8 and try again.")
 
 
-def _csv_rows(path: Path) -> Iterator[Row]:
+def read_rows(path: Path) -> Iterator[Row]:
+    """Yield the rows of a list without named columns: .csv, .json, or lines with tabs between the cells."""
+    suffix = kind_of_file(path)
+    if suffix == ".json":
+        yield from _json_rows(path)
+        return
+    for row in csv_rows(path) if suffix == ".csv" else tab_rows(path):
+        if isinstance(row, BadRow):
+            raise row
+        yield row
+
+
+def read_json(path: Path) -> Any:
+    """Return what a JSON file holds."""
+    try:
+        return json.loads("".join(_good_lines(path)))
+    except ValueError as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{path} is not JSON: {error}.") from error
+
+
+def csv_rows(path: Path) -> Iterator[Row | BadRow]:
+    """Yield the rows of a CSV file that are not empty."""
     csv.field_size_limit(_LONGEST_CELL)
-    lines = (line for _, line in _lines(path))
+    bad: list[BadRow] = []
+    lines = _noting(path, bad)
     first = next(lines, "")
     # what spreadsheets write where the comma is the decimal sign
     delimiter = ";" if ";" in first and "," not in first else ","
     reader = csv.reader(chain([first], lines), delimiter=delimiter, strict=True)
-    try:
-        for row in reader:
-            if any(cell.strip() for cell in row):
-                yield _at(path, reader.line_num), row
-    except csv.Error as error:
-        raise InputError(
-            f"{_at(path, reader.line_num)} is not CSV: {error}. Look for a quote that is not closed."
-        ) from error
+    while True:
+        try:
+            row = next(reader, None)
+        except csv.Error as error:
+            place = Place(path, reader.line_num)
+            if "unexpected end" in str(error):  # nobody can tell how many rows an open quote has swallowed
+                raise InputError(f"{place} is not CSV: {error}. Look for a quote that is not closed.") from error
+            yield BadRow(place, f"is not CSV: {error}", advice="Look for a quote that is not closed.")
+            continue
+        yield from bad
+        bad.clear()
+        if row is None:
+            return
+        if any(cell.strip() for cell in row):
+            yield Place(path, reader.line_num), row
 
 
-def _tab_rows(path: Path) -> Iterator[Row]:
-    for number, line in _lines(path):
-        if line.strip():
-            yield _at(path, number), [_unquoted(cell) for cell in line.rstrip("\r\n").split("\t")]
+def tab_rows(path: Path) -> Iterator[Row | BadRow]:
+    """Yield the rows of a file with tabs between the cells that are not empty."""
+    for number, line in read_lines(path):
+        if isinstance(line, BadRow):
+            yield line
+        elif line.strip():
+            yield Place(path, number), [_unquoted(cell) for cell in line.rstrip("\r\n").split("\t")]
+
+
+def _good_lines(path: Path) -> Iterator[str]:
+    for _, line in read_lines(path):
+        if isinstance(line, BadRow):
+            raise line
+        yield line
+
+
+def _noting(path: Path, bad: list[BadRow]) -> Iterator[str]:
+    """Yield the good lines and note the others; an empty line stands for each, so that line numbers stay right."""
+    for _, line in read_lines(path):
+        if isinstance(line, BadRow):
+            bad.append(line)
+            yield "\n"
+        else:
+            yield line
 
 
 def _unquoted(cell: str) -> str:
@@ -134,69 +179,6 @@ def _unquoted(cell: str) -> str:
     if len(cell) >= 2 and cell[0] == cell[-1] == '"' and '"' not in inside.replace('""', ""):
         return inside.replace('""', '"')
     return cell
-
-
-def _named(path: Path, rows: Iterator[Row]) -> Iterator[Record]:
-    _, header = next(rows, ("", []))
-    names = [name.strip() for name in header]
-    if not names:
-        raise InputError(f"{path} is empty. Its first line names the columns, e.g. text and label.")
-    if len(set(names)) < len(names):
-        raise InputError(f"Two columns of {path} have the same name: {', '.join(names)}. Rename one of them.")
-    for where, row in rows:
-        if len(row) != len(names):
-            raise InputError(
-                f"{where} has {len(row)} cells, but there are {len(names)} columns: {', '.join(names)}. A separator "
-                "inside a cell is often the cause."
-            )
-        yield where, dict(zip(names, row, strict=True))
-
-
-def _plain_lines(path: Path) -> Iterator[Record]:
-    lines: Iterator[tuple[int, str]] = ((number, line) for number, line in _lines(path) if line.strip())
-    first = next(lines, None)
-    if first is None:
-        return
-    lines = chain([first], lines)
-    if first[1].lstrip().startswith("{"):
-        yield from _json_lines(path, lines)
-        return
-    for number, line in lines:
-        yield _at(path, number), _text_and_pair(path, number, line.rstrip("\r\n"))
-
-
-def _text_and_pair(path: Path, number: int, line: str) -> dict[str, Any]:
-    cells = line.split("\t")
-    if len(cells) > 2:
-        raise InputError(
-            f"{_at(path, number)} has {len(cells) - 1} tabs. A line is a text, or a text, a tab, its pair."
-        )
-    return dict(zip(("text", "pair"), cells, strict=False))
-
-
-def _json_lines(path: Path, lines: Iterable[tuple[int, str]]) -> Iterator[Record]:
-    for number, line in lines:
-        if not line.strip():
-            continue
-        try:
-            record = json.loads(line)
-        except ValueError as error:
-            raise InputError(f"{_at(path, number)} is not JSON: {error}.") from error
-        yield _at(path, number), _object(record, _at(path, number))
-
-
-def _json_records(path: Path) -> Iterator[Record]:
-    entries = read_json(path)
-    if not isinstance(entries, list):
-        raise InputError(f"{path} holds a {type(entries).__name__}; give a list of objects, one per example.")
-    for number, entry in enumerate(entries, start=1):
-        yield _at(path, number, "entry"), _object(entry, _at(path, number, "entry"))
-
-
-def _object(record: object, where: str) -> dict[str, Any]:
-    if not isinstance(record, dict):
-        raise InputError(f'{where} is no object. Write one per example: {{"text": "...", "label": "..."}}.')
-    return record
 
 
 def _json_rows(path: Path) -> Iterator[Row]:
@@ -209,4 +191,4 @@ def _json_rows(path: Path) -> Iterator[Row]:
     if not isinstance(entries, list):
         raise InputError(f"{path} holds a {type(entries).__name__}; give a list or an object.")
     for number, entry in enumerate(entries, start=1):
-        yield _at(path, number, "entry"), entry if isinstance(entry, list) else [entry]
+        yield Place(path, number, "entry"), entry if isinstance(entry, list) else [entry]

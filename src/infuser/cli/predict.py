@@ -25,6 +25,7 @@ from infuser.cli.sources import (
     CorrelationFiles,
     EntityFiles,
     GraphFiles,
+    NamedSources,
     PhraseFiles,
     SourcesFile,
     TermCount,
@@ -61,6 +62,7 @@ def predict(
     text_column: TextColumnName = "text",
     pair_column: PairColumn = None,
     batch_size: Annotated[int, typer.Option(min=1, help="Texts that are read at once.")] = 32,
+    source: NamedSources = None,
     sources: SourcesFile = None,
     entities: EntityFiles = None,
     phrases: PhraseFiles = None,
@@ -88,6 +90,7 @@ def predict(
         raise InputError(f"--out {str(out)!r} is the file that is read. Choose another name.")
     named = read_sources(
         sources,
+        named=source,
         entities=entities,
         phrases=phrases,
         correlation=correlation,

@@ -1,39 +1,50 @@
-"""How people name knowledge on the command line: files by flags, or one sources file in TOML or JSON.
+"""How people name knowledge on the command line: any source by --source, files by flags, or one sources file.
 
-Each file becomes one source and so one map. A list file has tabs between its cells (.csv: commas; .json: a list):
+    --source spacy-entities                      a kind with its default settings
+    --source graph=triples.tsv,hops=2            a kind, where its knowledge lies, and settings (values as in TOML)
+    --source knowledge/wordnet                   a folder that infuser built; it says itself what it is
+    --source sources.toml                        all sources of a TOML or JSON file
 
-    entities      name, or name and label          New York      city
-    phrases       phrase                           near me
-    correlation   word, word, score                buy           shop     2.0
-    graph         head, relation, tail (, weight)  glipizide     is a     medicine
-    aliases       entity id, alias                 medicine      drug
-
-A line that only repeats these column names is a heading and is left out.
+Each becomes one source and so one map. What list files hold is told in `lists.py`.
 """
 
 from __future__ import annotations
 
 import dataclasses
 import difflib
+import re
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 import typer
 
-from infuser.cli.files import Row, read_json, read_rows
-from infuser.errors import InputError, SourceError
+from infuser.cli.files import read_json
+from infuser.cli.lists import LISTED, read_aliases, read_list
+from infuser.errors import InputError
 from infuser.registry import SOURCES
 from infuser.types import Source
 
 _PANEL = "Knowledge"
+_KIND_OF_FOLDER = {"graph": "graph", "gazetteer": "entities", "entities": "entities", "candidates": "candidates"}
+"""Which source reads which kind of folder that infuser built."""
+_SETTING = re.compile(r",(?=\w+=)")
+_OPENING = "\"'[{"
 
 
-def _files(flag: str, help: str) -> Any:
-    return typer.Option(flag, metavar="FILE", help=f"{help} Repeatable.", rich_help_panel=_PANEL, show_default=False)
+def _files(flag: str, help: str, metavar: str = "FILE") -> Any:
+    return typer.Option(flag, metavar=metavar, help=f"{help} Repeatable.", rich_help_panel=_PANEL, show_default=False)
 
 
+NamedSources = Annotated[
+    list[str] | None,
+    _files(
+        "--source",
+        "Any source: KIND, KIND=PATH, KIND=PATH,setting=value, a folder that infuser built, or a .toml or .json file.",
+        metavar="SOURCE",
+    ),
+]
 SourcesFile = Annotated[
     Path | None,
     typer.Option(
@@ -45,12 +56,18 @@ SourcesFile = Annotated[
         show_default=False,
     ),
 ]
-EntityFiles = Annotated[list[Path] | None, _files("--entities", "Names, one per line: name, or name<TAB>label.")]
+EntityFiles = Annotated[
+    list[Path] | None,
+    _files("--entities", "Names, one per line: name, or name<TAB>label; or a built folder.", metavar="FILE|DIR"),
+]
 PhraseFiles = Annotated[list[Path] | None, _files("--phrases", "Phrases, one per line.")]
 CorrelationFiles = Annotated[
     list[Path] | None, _files("--correlation", "Words that go together: word<TAB>word<TAB>score.")
 ]
-GraphFiles = Annotated[list[Path] | None, _files("--graph", "Triples: head<TAB>relation<TAB>tail.")]
+GraphFiles = Annotated[
+    list[Path] | None,
+    _files("--graph", "Triples: head<TAB>relation<TAB>tail; or a built folder.", metavar="FILE|DIR"),
+]
 AliasFiles = Annotated[list[Path] | None, _files("--aliases", "Names of the graph's entities: id<TAB>alias.")]
 TermCount = Annotated[
     int | None,
@@ -63,48 +80,34 @@ TermCount = Annotated[
         show_default=False,
     ),
 ]
+CacheFolder = Annotated[
+    Path | None,
+    typer.Option(
+        "--cache",
+        metavar="DIR",
+        help="Where the sources' answers are kept and looked for.",
+        rich_help_panel=_PANEL,
+        show_default="the user's cache",
+    ),
+]
+NoCache = Annotated[
+    bool, typer.Option("--no-cache", help="Ask the sources about every text anew.", rich_help_panel=_PANEL)
+]
 
 
-class _Kind(NamedTuple):
-    """How the list file of one kind of source is read."""
+def chosen_cache(cache: Path | None, no_cache: bool) -> Path | None:
+    """Return where answers are kept; None if they are not."""
+    if no_cache and cache is not None:
+        raise InputError("--cache and --no-cache exclude each other. Give one of them.")
+    from infuser.annotating.remembering import default_cache
 
-    field: str
-    """The setting that takes the rows."""
-    headings: tuple[str, ...]
-    n_needed: int
-    make: Callable[[list[list[Any]]], Any]
-    """Rows to the value of the setting."""
-
-
-def _labelled(rows: list[list[Any]]) -> Any:
-    if all(len(row) == 1 for row in rows):
-        return [row[0] for row in rows]
-    labels: dict[str, str] = {}
-    for name, *label in rows:
-        labels.setdefault(name, label[0] if label else "entity")
-    return labels
-
-
-def _grouped(rows: list[list[Any]]) -> dict[str, list[str]]:
-    names: dict[str, list[str]] = {}
-    for entity, alias in rows:
-        names.setdefault(entity, []).append(alias)
-    return names
-
-
-_KINDS = {
-    "entities": _Kind("names", ("name", "label"), 1, _labelled),
-    "phrases": _Kind("phrases", ("phrase",), 1, lambda rows: [row[0] for row in rows]),
-    "correlation": _Kind("scores", ("word", "word", "score"), 3, lambda rows: [tuple(row) for row in rows]),
-    "graph": _Kind("triples", ("head", "relation", "tail", "weight"), 3, lambda rows: [tuple(row) for row in rows]),
-}
-_ALIASES = _Kind("aliases", ("id", "alias"), 2, _grouped)
-_NUMBERS = ("score", "weight")
+    return None if no_cache else cache or default_cache()
 
 
 def read_sources(
     sources: Path | None = None,
     *,
+    named: Sequence[str] | None = None,
     entities: Sequence[Path] | None = None,
     phrases: Sequence[Path] | None = None,
     correlation: Sequence[Path] | None = None,
@@ -112,7 +115,7 @@ def read_sources(
     aliases: Sequence[Path] | None = None,
     terms: int | None = None,
 ) -> list[Source]:
-    """Return the sources that a command line names: the sources file's first, then entities, phrases and so on."""
+    """Return the sources that a command line names: the sources file's, each --source, then entities and so on."""
     import infuser.sources  # noqa: F401  # enters the classes into the registry
 
     if aliases and not graph:
@@ -120,12 +123,82 @@ def read_sources(
     if terms and not correlation:
         raise InputError("--terms takes its terms from a correlation table, but there is no --correlation FILE.")
     read = [] if sources is None else _from_file(sources)
-    read += [_make("entities", path, {}) for path in entities or ()]
-    read += [_make("phrases", path, {}) for path in phrases or ()]
-    read += [_make("correlation", path, {"n_terms": terms or 0}) for path in correlation or ()]
-    names = _grouped([row for path in aliases or () for _, row in _rows(path, _ALIASES)])
-    read += [_make("graph", path, {"aliases": names}) for path in graph or ()]
+    read += [source for given in named or () for source in read_named(given)]
+    read += [_from_path("entities", path, {}) for path in entities or ()]
+    read += [_from_path("phrases", path, {}) for path in phrases or ()]
+    read += [_from_path("correlation", path, {"n_terms": terms or 0}) for path in correlation or ()]
+    names = {"aliases": read_aliases(aliases)} if aliases else {}
+    read += [_from_path("graph", path, names) for path in graph or ()]
     return read
+
+
+def read_named(given: str) -> list[Source]:
+    """Return what one --source names."""
+    import infuser.sources  # noqa: F401  # enters the classes into the registry
+
+    first, settings = _split(given)
+    kind, equals, place = first.partition("=")
+    if equals and kind in SOURCES:
+        return [_from_path(kind, Path(place), _checked(kind, settings, f"--source {given}"))]
+    path = Path(first)
+    if path.is_dir():
+        return [_from_folder(path, settings, given)]
+    if path.suffix.lower() in (".toml", ".json"):
+        if settings:
+            raise InputError(f"--source {given}: the settings of a sources file's sources stand in the file.")
+        return _from_file(path)
+    if equals:
+        SOURCES[kind]  # says which kinds there are
+    if "/" in first or "\\" in first:
+        raise InputError(f"--source {given}: there is no folder {first!r}. A file needs its kind, as in graph={first}.")
+    return [_from_entry({"kind": first, **settings}, f"--source {given}", Path())]
+
+
+def _split(given: str) -> tuple[str, dict[str, Any]]:
+    """Return what stands before the settings, and the settings."""
+    first, *parts = _SETTING.split(given)
+    settings: dict[str, Any] = {}
+    while parts:
+        name, _, written = parts.pop(0).partition("=")
+        value = _value(written)
+        while value is None and written[:1] in _OPENING and parts:  # a comma inside quotes or brackets
+            written = f"{written},{parts.pop(0)}"
+            value = _value(written)
+        settings[name] = written if value is None else value
+    return first, settings
+
+
+def _value(written: str) -> Any:
+    """Return a value as TOML reads it; None for what is no TOML: a word or a path without quotes."""
+    try:
+        return tomllib.loads(f"value = {written}")["value"]
+    except tomllib.TOMLDecodeError:
+        return None
+
+
+def _from_folder(path: Path, settings: Mapping[str, Any], given: str) -> Source:
+    from infuser.knowledge.artifact import kind_of
+
+    built = kind_of(path)
+    if built not in _KIND_OF_FOLDER:
+        what = "is no folder that infuser built" if built is None else f"holds {built}, which is no source"
+        raise InputError(f"--source {given}: {str(path)!r} {what}. Name its kind, as in KIND={path}.")
+    kind = _KIND_OF_FOLDER[built]
+    return _from_path(kind, path, _checked(kind, settings, f"--source {given}"))
+
+
+def _from_path(kind: str, path: Path, settings: Mapping[str, Any]) -> Source:
+    """Return the source of a list file, or of any other place that its first setting names."""
+    if isinstance(settings.get("aliases"), str):
+        settings = {**settings, "aliases": read_aliases([Path(settings["aliases"])])}
+    if kind in LISTED and not path.is_dir():
+        return read_list(kind, path, settings)
+    if kind in LISTED:
+        from infuser.knowledge.artifact import kind_of
+
+        if kind_of(path) is None:
+            raise InputError(f"{str(path)!r} is a folder, but none that infuser built. Give a file, or a built folder.")
+    return _made(kind, {_first_setting(kind): str(path), **settings}, str(path))
 
 
 def _from_file(path: Path) -> list[Source]:
@@ -150,80 +223,47 @@ def _from_file(path: Path) -> list[Source]:
 def _from_entry(entry: object, where: str, folder: Path) -> Source:
     if not isinstance(entry, dict) or not isinstance(entry.get("kind"), str):
         raise InputError(f"{where} has no kind. Known kinds: {', '.join(SOURCES)}.")
-    settings = {name: value for name, value in entry.items() if name not in ("kind", "file")}
-    cls = SOURCES[entry["kind"]]
-    known = [field.name for field in dataclasses.fields(cls) if field.init]
+    kind = entry["kind"]
+    # some kinds have a setting of their own called file, which is then the first one
+    settings = _checked(kind, {name: value for name, value in entry.items() if name not in ("kind", "file")}, where)
+    if isinstance(settings.get("aliases"), str):
+        settings["aliases"] = str(folder / settings["aliases"])
+    if "file" in entry:
+        return _from_path(kind, _found(folder, str(entry["file"])), settings)
+    return _made(kind, settings, where)
+
+
+def _found(folder: Path, written: str) -> Path:
+    """Return a path that starts from a folder; what is no path there, such as a pipeline's name, stays as it is."""
+    return folder / written if (folder / written).exists() or Path(written).suffix else Path(written)
+
+
+def _checked(kind: str, settings: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Return settings that a source of this kind has."""
+    known = [field.name for field in _fields(kind)]
     for name in settings:
-        if name not in known:
+        if known and name not in known:
             near = difflib.get_close_matches(name, known, n=1)
             hint = f" Did you mean {near[0]!r}?" if near else ""
-            raise InputError(f"{where}: {entry['kind']} has no setting {name!r}.{hint} Known: {', '.join(known)}.")
-    if isinstance(settings.get("aliases"), str):
-        rows = _rows(folder / settings["aliases"], _ALIASES)
-        settings["aliases"] = _grouped([row for _, row in rows])
-    if "file" in entry:
-        if entry["kind"] not in _KINDS:
-            raise InputError(f"{where}: {entry['kind']} reads no file. Kinds that do: {', '.join(_KINDS)}.")
-        return _make(entry["kind"], folder / str(entry["file"]), settings)
+            raise InputError(f"{where}: {kind} has no setting {name!r}.{hint} Known: {', '.join(known)}.")
+    return dict(settings)
+
+
+def _made(kind: str, settings: Mapping[str, Any], where: str) -> Source:
     try:
-        source: Source = cls(**settings)
+        source: Source = SOURCES[kind](**settings)
     except (TypeError, ValueError) as error:
         raise InputError(f"{where}: {error}") from error
     return source
 
 
-def _make(kind: str, path: Path, settings: Mapping[str, Any]) -> Source:
-    """Return the source of one list file; a line that the source refuses is named."""
-    how, cls = _KINDS[kind], SOURCES[kind]
-    rows = _rows(path, how)
-    if not rows:
-        raise InputError(f"{path} is empty. A line holds {', '.join(how.headings[: how.n_needed])}.")
-    if kind == "graph" and settings.get("aliases"):  # names of entities that this graph does not have tie nothing
-        inside = {entity for _, (head, _, tail, *_) in rows for entity in (head, tail)}
-        settings = {**settings, "aliases": {key: names for key, names in settings["aliases"].items() if key in inside}}
-    try:
-        source: Source = cls(**{**settings, how.field: how.make([row for _, row in rows])})
-    except SourceError as error:
-        for where, row in rows:  # only now: a table may have millions of rows
-            try:
-                cls(**{how.field: how.make([row])})
-            except SourceError as reason:
-                raise InputError(f"{where}: {reason}") from error
-        raise InputError(f"{path}: {error}") from error
-    except TypeError as error:
-        raise InputError(f"{path}: {error}") from error
-    return source
+def _first_setting(kind: str) -> str:
+    for field in _fields(kind):
+        if not field.kw_only:
+            return field.name
+    raise InputError(f"A {kind} source takes no path. Give its settings: {kind},setting=value.")
 
 
-def _rows(path: Path, how: _Kind) -> list[Row]:
-    """Return the rows of a list file, checked and with numbers as numbers."""
-    rows: list[Row] = []
-    for where, cells in read_rows(path):
-        row = [cell.strip() if isinstance(cell, str) else cell for cell in cells]
-        while len(row) > how.n_needed and row[-1] == "":
-            row.pop()
-        if (
-            not rows
-            and len(row) >= how.n_needed
-            and [str(cell).lower() for cell in row] == list(how.headings[: len(row)])
-        ):
-            continue
-        if not how.n_needed <= len(row) <= len(how.headings) or any(cell in ("", None) for cell in row):
-            optional = how.headings[how.n_needed :]
-            wanted = ", ".join(how.headings[: how.n_needed]) + "".join(f" (, {name})" for name in optional)
-            raise InputError(
-                f"{where} has {len(row)} cells: {str(cells)[:80]}. A line holds {wanted}, none of it empty."
-            )
-        rows.append((where, [_typed(cell, name, where) for cell, name in zip(row, how.headings, strict=False)]))
-    return rows
-
-
-def _typed(cell: Any, name: str, where: str) -> Any:
-    if name not in _NUMBERS:
-        if not isinstance(cell, str):
-            raise InputError(f"{where}: the {name} is {str(cell)[:40]!r} ({type(cell).__name__}), not a text.")
-        return cell
-    try:
-        return float(cell)
-    except (TypeError, ValueError) as error:
-        raise InputError(f"{where}: the {name} is {str(cell)[:40]!r}, not a number.") from error
+def _fields(kind: str) -> list[dataclasses.Field[Any]]:
+    cls = SOURCES[kind]
+    return [field for field in dataclasses.fields(cls) if field.init] if dataclasses.is_dataclass(cls) else []

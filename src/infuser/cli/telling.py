@@ -1,12 +1,17 @@
-"""What `infuser train` tells on the way: how much the sources know, how far it is, how it went, what to try next."""
+"""What commands tell on the way: how much the sources know, how far it is, how it went, what to try next."""
 
 from __future__ import annotations
 
+import copy
 import shlex
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
 from infuser.cli.runs import Run
@@ -17,12 +22,24 @@ if TYPE_CHECKING:
     from infuser.training import StepReport, TrainResult
 
 
-def annotate(console: Console, collator: Collator, examples: list[dict[str, Any]], which: str) -> list[dict[str, Any]]:
-    """Ask the sources once for all epochs, and tell how much they know about these texts."""
+_SECONDS_BETWEEN_LINES = 30.0
+
+
+def annotate(
+    console: Console, collator: Collator, examples: list[dict[str, Any]], which: str, cache: Path | None
+) -> list[dict[str, Any]]:
+    """Ask the sources once for all epochs, and tell how much they know about these texts.
+
+    What they said before about one of these texts is taken from the cache.
+    """
+    from infuser.annotating.remembering import forget_nothing, remember
     from infuser.explaining import source_names
 
     texts, pairs = [example["text"] for example in examples], [example["pair"] for example in examples]
-    found = collator.annotate(texts, pairs, progress=Console(stderr=True).is_terminal)
+    asking = copy.copy(collator)  # what is trained keeps the sources themselves
+    asking.sources = tuple(remember(collator.sources, cache))
+    found = asking.annotate(texts, pairs, progress=Console(stderr=True).is_terminal)
+    forget_nothing(asking.sources)
     for place, name in enumerate(source_names(collator.sources)):
         of_source = [of_text[place] for of_text in found]
         n_reached = sum(1 for one in of_source if one.links or one.terms)
@@ -33,6 +50,37 @@ def annotate(console: Console, collator: Collator, examples: list[dict[str, Any]
         if not n_reached:
             console.print("  It knows nothing about these texts. Are its names spelled as in them?", style="yellow")
     return [{**example, "annotations": of_text} for example, of_text in zip(examples, found, strict=True)]
+
+
+@contextmanager
+def counting(console: Console, what: str) -> Iterator[Callable[[int, int], None]]:
+    """Give a function that shows how many texts of how many are done, how fast it goes and how long it will take.
+
+    On a terminal that is a bar; in a log file, a line now and then.
+    """
+    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))
+    first: tuple[float, int] | None = None
+    told = 0.0
+    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
+        task = bar.add_task(what, total=None)
+
+        def show(n_done: int, n_texts: int) -> None:
+            nonlocal first, told
+            now = time.monotonic()
+            if first is None:  # what an earlier run did says nothing about speed
+                first, told = (now, n_done), now
+                bar.update(task, total=n_texts, completed=n_done)
+                return
+            rate = (n_done - first[1]) / max(now - first[0], 1e-9)
+            bar.update(task, completed=n_done, description=f"{what}, {rate:,.0f} texts/s")
+            if not console.is_terminal and (n_done == n_texts or now - told >= _SECONDS_BETWEEN_LINES):
+                told = now
+                left = (n_texts - n_done) / rate if rate else 0.0
+                console.print(
+                    f"{what}: {n_done:,} of {n_texts:,} texts, {rate:,.0f} texts/s, {left:,.0f} s left", highlight=False
+                )
+
+        yield show
 
 
 def in_lines(console: Console) -> Callable[[StepReport], None]:

@@ -27,12 +27,16 @@ from infuser.cli.models import CARD, classifier_options, find_checkpoint, loadin
 from infuser.cli.runs import Run, digest_of
 from infuser.cli.sources import (
     AliasFiles,
+    CacheFolder,
     CorrelationFiles,
     EntityFiles,
     GraphFiles,
+    NamedSources,
+    NoCache,
     PhraseFiles,
     SourcesFile,
     TermCount,
+    chosen_cache,
     read_sources,
 )
 from infuser.cli.telling import annotate, in_lines, tell_next, tell_result
@@ -71,6 +75,7 @@ def train(
     restart: Annotated[
         bool, typer.Option("--restart", help="Start anew instead of going on from a checkpoint.")
     ] = False,
+    source: NamedSources = None,
     sources: SourcesFile = None,
     entities: EntityFiles = None,
     phrases: PhraseFiles = None,
@@ -78,6 +83,8 @@ def train(
     graph: GraphFiles = None,
     aliases: AliasFiles = None,
     terms: TermCount = None,
+    cache: CacheFolder = None,
+    no_cache: NoCache = False,
     epochs: Annotated[int, _setting(help="How often each example is seen, at most.")] = 3,
     batch_size: Annotated[int, _setting(help="Examples per batch.")] = 32,
     accumulate: Annotated[int, _setting(help="Batches per step of the optimizer.")] = 1,
@@ -114,6 +121,7 @@ def train(
         else _needed(
             read_sources(
                 sources,
+                named=source,
                 entities=entities,
                 phrases=phrases,
                 correlation=correlation,
@@ -158,8 +166,9 @@ def train(
         restart=restart,
     )
     if infused is not None:
-        examples = annotate(console, collator, examples, "training")
-        dev_examples = annotate(console, collator, dev_examples, "dev")
+        kept = chosen_cache(cache, no_cache)
+        examples = annotate(console, collator, examples, "training", kept)
+        dev_examples = annotate(console, collator, dev_examples, "dev", kept)
     result = _fit(model, collator, examples, dev_examples, settings, run.checkpoints, resume=not restart)
     if infused is None:
         save_plain(model, collator.tokenizer, run.model)
@@ -173,8 +182,8 @@ def train(
 def _needed(sources: list[Source]) -> list[Source]:
     if not sources:
         raise InputError(
-            "No knowledge was named. Give --entities, --phrases, --correlation, --graph or --sources FILE, or --plain "
-            "to train without."
+            "No knowledge was named. Give --source, --entities, --phrases, --correlation, --graph or --sources FILE, "
+            "or --plain to train without."
         )
     return sources
 
@@ -185,14 +194,14 @@ def _made_with(
     """Return all that decides the result, as plain values."""
     from dataclasses import asdict
 
+    from infuser.annotating.fingerprints import describe
     from infuser.explaining import source_names
     from infuser.methods import Kam
-    from infuser.sources.storage import settings_of
 
     how = asdict(settings)
     del how["n_workers"], how["checkpoint_every"]
     knowledge = [
-        f"{name} ({digest_of(repr(settings_of(source)))})"
+        f"{name} ({digest_of([part for key, part in describe(source).items() if key not in ('code', 'versions')])})"
         for name, source in zip(source_names(sources), sources, strict=True)
     ]
     method = asdict(Kam()) if sources else None

@@ -1,12 +1,13 @@
 """Finds the names of a list in texts: whole words, longest match, millions of names.
 
-A text is cut into pieces: words, signs and the white space between them. A name matches where its pieces follow each
-other. Words are compared folded; any white space with at most one line break is the same gap; a paragraph break, and
-so the break of a pair, is never crossed.
+A text is cut into pieces, words and signs, each with a gap before it or none. A name matches where its pieces follow
+each other. They are compared folded; any white space with at most one line break is the same gap; a paragraph break,
+and so the break of a pair, is never crossed.
 
 The names are kept as a tree of pieces in three arrays, and all places of a batch of texts walk down the tree at once:
 
-    vocabulary   folded piece -> number, a compact trie (marisa) mapped from disk; a gap has the number after the last
+    vocabulary   folded word or sign -> number, a compact trie (marisa) mapped from disk. The number of a piece is twice
+                 that, plus 1 if a gap comes before it
     edges        parent node << 32 | piece, ascending; the edge at place i leads to node i + 1, and 0 is the root
     ends, names  the names that end at node i are names[ends[i] : ends[i + 1]], by their number in the list
 """
@@ -16,6 +17,7 @@ from __future__ import annotations
 import re
 from array import array
 from collections.abc import Iterable, Sequence
+from functools import partial
 from itertools import pairwise
 from typing import Any, NamedTuple, Self
 
@@ -30,6 +32,7 @@ from infuser.words import find_pieces, fold
 _LINE_BREAK = re.compile(r"\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 _END = ""  # stands behind each text of a batch, so that no mention reaches into the next one
 _NEVER = -1  # the number of a piece that no name has, of a paragraph break and of _END
+_GAP = -2  # the number of white space that stands for itself; the piece behind it takes it over
 _PIECES_AT_ONCE = 200_000
 _MOST_REMEMBERED = 1_000_000
 
@@ -42,6 +45,9 @@ class Mention(NamedTuple):
     names: tuple[int, ...]
 
 
+_make_mention = partial(tuple.__new__, Mention)  # a third of the time that Mention(...) takes
+
+
 class Gazetteer:
     """A list of names, ready to be found in texts."""
 
@@ -49,10 +55,9 @@ class Gazetteer:
         self._vocabulary: marisa_trie.Trie = parts["vocabulary"]
         self._edges, self._ends, self._names = (whole(parts[name]) for name in ("edges", "ends", "names"))
         self.fold_case, self.fold_accents = fold_case, fold_accents
-        n_pieces = len(self._vocabulary) + 1
         of_root = self._edges[: np.searchsorted(self._edges, np.uint64(1 << 32))].astype(np.int64)
-        self._first = np.zeros(n_pieces + 1, np.int64)  # piece to its node below the root; the last is for _NEVER
-        self._first[of_root] = np.arange(1, len(of_root) + 1)
+        self._first = np.zeros(len(self._vocabulary) + 1, np.int64)  # word to its node below the root, the last: none
+        self._first[of_root >> 1] = np.arange(1, len(of_root) + 1)
         self._numbers = _Numbers(self._vocabulary, fold_case, fold_accents)
         self._names_of = _NamesOf(self._ends, self._names)
 
@@ -107,29 +112,37 @@ class Gazetteer:
         if len(self._numbers) > _MOST_REMEMBERED:
             self._numbers, self._names_of = self._numbers.anew(), self._names_of.anew()
         numbers = np.fromiter(map(self._numbers.__getitem__, pieces), np.int64, len(pieces))
-        first, last, nodes = self._walk(numbers)
-        if not overlaps:
-            first, last, nodes = _leftmost_longest(first, last, nodes)
         place = np.zeros(len(pieces) + 1, np.int64)  # piece to its first character, counted through all texts
         np.cumsum(np.fromiter(map(len, pieces), np.int64, len(pieces)), out=place[1:])
         begins = place[borders]
-        cuts = np.searchsorted(first, borders)
+        starts, ends = place[:-1] + (numbers & 1), place[1:]  # without the space that a piece may begin with
+        gaps = np.flatnonzero(numbers == _GAP)
+        if len(gaps):
+            behind = numbers[gaps + 1]  # there always is one: at least _END
+            numbers[gaps + 1] = np.where(behind >= 0, behind | 1, behind)
+            kept = numbers != _GAP
+            numbers, starts, ends = numbers[kept], starts[kept], ends[kept]
+        first, last, nodes = self._walk(numbers)
+        if not overlaps:
+            first, last, nodes = _leftmost_longest(first, last, nodes)
+        starts, ends = starts[first], ends[last]
+        cuts = np.searchsorted(starts, begins)
         begin = np.repeat(begins[:-1], np.diff(cuts))
-        starts, ends = (place[first] - begin).tolist(), (place[last] - begin).tolist()
         names = map(self._names_of.__getitem__, nodes.tolist())
-        mentions = list(map(Mention._make, zip(starts, ends, names, strict=True)))
+        places = zip((starts - begin).tolist(), (ends - begin).tolist(), names, strict=True)
+        mentions = list(map(_make_mention, places))
         return [mentions[one:other] for one, other in pairwise(cuts.tolist())]
 
     def _walk(self, numbers: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Return (first piece, piece after the last, node) of every match, by first piece and then by length."""
-        node = self._first[numbers]
+        """Return (first piece, last piece, node) of every match, by first piece and then by length."""
+        node = self._first[numbers >> 1]
         here = np.flatnonzero(node)
         node = node[here]
         depth = 1
         matches: list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]] = []
         while len(here):
             ends_here = self._ends[node + 1] > self._ends[node]
-            matches.append((here[ends_here], here[ends_here] + depth, node[ends_here]))
+            matches.append((here[ends_here], here[ends_here] + (depth - 1), node[ends_here]))
             piece = numbers[here + depth]  # always there: the last piece of all is _NEVER, and no edge has it
             known = piece >= 0
             here, piece = here[known], piece[known]
@@ -157,13 +170,16 @@ class _Numbers(dict[str, int]):
         return type(self)(self._vocabulary, self._case, self._accents)
 
     def __missing__(self, piece: str) -> int:
-        if piece.isspace():
-            number = len(self._vocabulary) if _is_gap(piece) else _NEVER
+        word = piece.removeprefix(" ")
+        if not word or word.isspace():
+            number = _GAP if _is_gap(piece) else _NEVER
         else:
             try:
-                number = self._vocabulary.get(fold(piece, case=self._case, accents=self._accents), _NEVER)
+                number = self._vocabulary.get(fold(word, case=self._case, accents=self._accents), _NEVER)
             except UnicodeEncodeError:  # half of a character: no name has one
                 number = _NEVER
+            if number != _NEVER:
+                number = 2 * number + (word != piece)
         self[piece] = number
         return number
 
@@ -198,7 +214,7 @@ def _leftmost_longest(
     for i, (start, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
         if start >= free:
             kept.append(i)
-            free = end
+            free = end + 1
     return starts[kept], ends[kept], nodes[kept]
 
 
@@ -209,13 +225,14 @@ def _number_pieces(
     met: dict[str, int] = {}
     codes, lengths = array("q"), array("q")
     for name in names:
-        pieces = find_pieces(name.strip())
+        # one kind of gap, so that every piece is a word or a sign
+        pieces = find_pieces(name if name.isalnum() else " ".join(name.split()))
         codes.extend([met.setdefault(piece, len(met)) for piece in pieces])
         lengths.append(len(pieces))
-    folded = [None if piece.isspace() else fold(piece, case=fold_case, accents=fold_accents) for piece in met]
-    vocabulary = make_trie({piece for piece in folded if piece is not None})
-    gap = len(vocabulary)
-    numbers = np.array([gap if piece is None else vocabulary[piece] for piece in folded], np.int64)
+    folded = [fold(piece.removeprefix(" "), case=fold_case, accents=fold_accents) for piece in met]
+    vocabulary = make_trie(set(folded))
+    numbers = np.array([2 * vocabulary[word] for word in folded], np.int64)
+    numbers += np.array([piece.startswith(" ") for piece in met], np.int64)
     return numbers[np.frombuffer(codes, np.int64)], np.frombuffer(lengths, np.int64), vocabulary
 
 

@@ -45,8 +45,12 @@ def _respelled(store: GraphStore, wanted: str) -> Iterator[str]:
     vocabulary, gazetteer = store.parts["names.vocabulary"], store.names
     choices: list[list[str]] = []
     for piece in find_pieces(wanted.strip()):
-        folded = fold(piece, case=gazetteer.fold_case, accents=gazetteer.fold_accents)
-        choices.append([piece] if piece.isspace() else [folded, *_alike(folded, vocabulary, 3)])
+        word = piece.removeprefix(" ")
+        gap = piece[: len(piece) - len(word)]
+        folded = fold(word, case=gazetteer.fold_case, accents=gazetteer.fold_accents)
+        choices.append(
+            [piece] if piece.isspace() else [gap + near for near in (folded, *_alike(folded, vocabulary, 3))]
+        )
     for pieces in islice(product(*choices), _SPELLINGS):
         name = "".join(pieces)
         if gazetteer.lookup(name):
