@@ -15,8 +15,10 @@ setup: .venv/installed-dev ## create .venv and install the package, its extras a
 demo: .venv/installed ## see what knowledge changes: plain encoder, KAM and placebo compared on one task
 	$(BIN)/infuser demo
 
+# one thread per process: two processes with one thread each take half the time of one process with two
+test: export OMP_NUM_THREADS := 1
 test: setup ## run the whole test suite, slow tests too
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest --numprocesses auto --maxprocesses 4 --dist worksteal
 
 check: setup ## check format, lint and types; changes nothing
 	$(BIN)/ruff format --check .
