@@ -155,6 +155,44 @@ def test_a_folder_with_other_files_is_left_alone(tmp_path: Path) -> None:
     assert files_of(tmp_path) == {"thesis.txt": b"years of work"}
 
 
+@pytest.mark.parametrize(
+    "name", [".thesis.part", ".about.json.old.part", "shard-new.arrow", "shard-00000.arrow/thesis"]
+)
+def test_files_that_only_look_like_ours_are_left_alone(tmp_path: Path, name: str) -> None:
+    theirs = tmp_path / name
+    theirs.parent.mkdir(exist_ok=True)
+    theirs.write_text("years of work")
+    for restart in (False, True):
+        with pytest.raises(InputError, match=name.split("/")[0]):
+            annotate(["Bern"], SOURCES[:1], tmp_path, restart=restart)
+    assert theirs.read_text() == "years of work"
+
+
+def test_going_on_clears_what_a_killed_run_left_and_nothing_else(tmp_path: Path) -> None:
+    annotate(["Bern"], SOURCES[:1], tmp_path)
+    (tmp_path / ".shard-00000.arrow.77.part").write_text("half")
+    (tmp_path / ".thesis.part").write_text("years of work")
+    annotate(["Bern"], SOURCES[:1], tmp_path)
+    assert sorted(path.name for path in tmp_path.glob(".*")) == [".thesis.part"]
+
+
+def test_a_run_that_finished_nothing_blocks_nobody(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="I refuse"):
+        annotate(["Bern"], [_Refuses()], tmp_path)
+    assert annotate(["Aare"], SOURCES[:1], tmp_path)[0]["text"] == "Aare"
+
+
+@pytest.mark.parametrize("content", ["", "{", "[]", '{"kind": "annotations", "digest": "no"}'])
+def test_restart_helps_when_the_record_is_damaged(tmp_path: Path, content: str) -> None:
+    annotate(["Bern"], SOURCES[:1], tmp_path)
+    whole = files_of(tmp_path)
+    (tmp_path / "about.json").write_text(content)
+    with pytest.raises(InputError, match=r"about\.json is damaged.*--restart"):
+        annotate(["Bern"], SOURCES[:1], tmp_path)
+    annotate(["Bern"], SOURCES[:1], tmp_path, restart=True)
+    assert files_of(tmp_path) == whole
+
+
 @pytest.mark.parametrize("file", ["about.json", "shard-00001.arrow", "frequencies.arrow"])
 @pytest.mark.parametrize("harm", ["cut", "flip", "remove"])
 def test_a_damaged_file_is_named_and_never_believed(tmp_path: Path, file: str, harm: str) -> None:

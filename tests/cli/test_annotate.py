@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pyarrow as pa
@@ -12,6 +15,8 @@ import pytest
 from cli.commands import COLUMNS, error_of, run_command, write_lines
 
 from infuser.annotating import Annotated, read_frequencies
+from infuser.knowledge.graph_build import build_graph, facts_of
+from infuser.knowledge.graph_store import save_graph
 from infuser.sources import Entities
 
 ROWS = [
@@ -80,14 +85,17 @@ def test_malformed_rows_are_counted_shown_and_skipped_or_stop_the_run(names: str
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
-        ("t.csv", b'text,n\nBern,1\n"Aare,2\nmore,3\n', ["line 4", "quote that is not closed"]),
+        ("t.csv", b'text,n\nBern,1\n"Aare,2\nmore,3\n', ["line 3", "opens a quote", "not closed"]),
+        ("t.csv", b"\x7fELF\xff\x00\n\xfe\xff\n", ["line 1", "not UTF-8"]),
+        ("t.csv", b"text,n\rBern,1\rAare,2\r", ["line 1", "carriage return"]),
         ("t.csv", b"words,n\nBern,1\n", ["no column 'text'", "--text-column"]),
         ("t.csv", b"", ["empty"]),
         ("t.txt", b"\n\n", ["no texts"]),
         ("t.jsonl", b"{\n{\n", ["no texts", "2 rows", "line 1"]),
+        ("t.jsonl", b"{\n", ["1 row cannot be read"]),
         ("t.json", b'[{"text": "Bern"}, {"te', ["not JSON"]),
         ("t.json", b'{"text": "Bern"}', ["no list"]),
-        ("t.parquet", b"PAR1 no more", ["t.parquet", "Parquet"]),
+        ("t.parquet", b"PAR1 no more", ["t.parquet", "Parquet", "not a parquet file. Write"]),
         ("t.csv.gz", b"no gzip", ["t.csv.gz", "gzip"]),
         ("t.txt.gz", gzip.compress(b"Bern\n" * 9999)[:-20], ["t.txt.gz", "damaged"]),
         ("t.docx", b"", ["what kind of table", ".parquet"]),
@@ -106,6 +114,70 @@ def test_rows_with_too_many_cells_are_skipped(names: str, tmp_path: Path) -> Non
     told = run_command("annotate", data, "--source", names, "--out", tmp_path / "out", "--no-cache").stderr
     assert "2 rows" in told and "line 3: has 3 cells" in told and "line 4: is not CSV" in told
     assert [one["text"] for one in Annotated(tmp_path / "out")] == ["Bern", "Aare"]
+
+
+def test_lines_of_a_csv_that_are_no_utf8_cost_their_rows_and_no_other(names: str, tmp_path: Path) -> None:
+    data = tmp_path / "t.csv"
+    rows = [b"text,pair", b"Bern,\xff", b'"the', b"\xc3( \xe4", b'Aare",x', b"Aare,y", b'"\xff', b'",z', b"New York,z"]
+    data.write_bytes(b"\n".join(rows))
+    result = run_command("annotate", data, "--source", names, "--out", tmp_path / "out", "--no-cache")
+    assert "3 rows cannot be read" in result.stderr
+    assert all(f"line {number}: is not UTF-8" in result.stderr for number in (2, 4, 7)), result.stderr
+    assert [one["text"] for one in Annotated(tmp_path / "out")] == ["Aare", "New York"]
+    assert "line 2" in error_of("annotate", data, "--source", names, "--out", tmp_path / "out", "--strict")
+
+
+def test_one_of_a_thing_is_told_in_the_singular(names: str, tmp_path: Path) -> None:
+    data = write_lines(tmp_path / "t.csv", "text,pair", "Bern,x", "a,b,c")
+    result = run_command("annotate", data, "--source", names, "--out", tmp_path / "out", "--no-cache")
+    assert "1 row cannot be read and is skipped" in result.stderr
+    assert "1 text in " in result.output and "Bern (1 text)" in result.output
+    assert "1 of 1 text," in result.stderr
+
+
+def test_spans_without_ids_are_not_called_nothing(tmp_path: Path) -> None:
+    data = write_lines(tmp_path / "t.txt", "Bern lies on the Aare", "it lies on")
+    arguments = ("--out", tmp_path / "out", "--no-cache")
+    told = run_command("annotate", data, "--source", "phrases,phrases=['lies on']", *arguments).output
+    assert "2 spans, none with an entity id, so there are no entity frequencies" in told
+    assert "spelled" not in told
+    told = run_command("annotate", data, "--source", "phrases,phrases=['far away']", *arguments, "--restart").output
+    assert "Nothing was found" in told and "spelled" in told
+
+
+def test_a_mistyped_source_does_not_block_the_folder(names: str, tmp_path: Path) -> None:
+    data = write_lines(tmp_path / "t.txt", "Bern")
+    arguments = ("annotate", data, "--out", tmp_path / "out", "--no-cache")
+    assert "nowhere" in error_of(*arguments, "--source", f"spacy-phrases={tmp_path / 'nowhere'}")
+    run_command(*arguments, "--source", names)
+    assert Annotated(tmp_path / "out").source_names == ["entities"]
+
+
+def test_restart_is_advised_only_where_it_helps(names: str, tmp_path: Path) -> None:
+    data = write_lines(tmp_path / "t.txt", "Bern")
+    save_graph(build_graph(facts_of([("Bern", "on", "Aare")])), tmp_path / "graph")
+    arguments = ("annotate", data, "--source", names, "--no-cache", "--out")
+    told = error_of(*arguments, tmp_path / "graph")
+    assert "graph folder" in told and "--restart" not in told and "another --out" in told
+    assert "left alone" in error_of(*arguments, tmp_path / "graph", "--restart")
+    run_command(*arguments, tmp_path / "out")
+    write_lines(tmp_path / "out" / "about.json", '{"kind": ')
+    assert "about.json is damaged" in (told := error_of(*arguments, tmp_path / "out")) and "--restart" in told
+    run_command(*arguments, tmp_path / "out", "--restart")
+    assert len(Annotated(tmp_path / "out")) == 1
+
+
+def test_workers_started_by_the_command_write_the_same_bytes(names: str, tmp_path: Path) -> None:
+    data = write_lines(tmp_path / "t.txt", *(f"Bern lies on the Aare, says {n}" for n in range(4500)))
+    arguments = ["annotate", data, "--source", names, "--no-cache", "--out"]
+    run_command(*arguments, tmp_path / "alone")
+    command = [sys.executable, "-m", "infuser", *map(str, arguments), str(tmp_path / "team"), "--workers", "2"]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    child = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=300, check=False)
+    assert child.returncode == 0, child.stderr
+    assert "4,500 texts" in child.stdout and "4,500 of 4,500 texts" in child.stderr
+    alone, team = ({path.name: path.read_bytes() for path in (tmp_path / of).iterdir()} for of in ("alone", "team"))
+    assert team == alone and len(alone) == 5  # three shards
 
 
 def test_other_data_is_refused_and_restart_helps(names: str, tmp_path: Path) -> None:

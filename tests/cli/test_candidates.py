@@ -89,7 +89,8 @@ def test_rows_that_cannot_be_read_are_counted_and_strict_stops(tmp_path: Path) -
 def test_a_command_without_what_it_needs_says_what_to_give(tmp_path: Path) -> None:
     assert "--counts" in error_of("build", "--out", tmp_path / "cands")
     empty = write_lines(tmp_path / "empty.tsv")
-    assert "not one mention" in error_of("build", "--counts", empty, "--out", tmp_path / "cands")
+    said = error_of("build", "--counts", empty, "--out", tmp_path / "cands")
+    assert "not one mention in" in said and "empty.tsv" in said and "infuser candidates build --help" in said
     assert not (tmp_path / "cands").exists()
     assert "No file" in error_of("build", "--counts", tmp_path / "no.tsv", "--out", tmp_path / "cands")
     run("build", "--counts", write_lines(tmp_path / "c.tsv", "Bern\tQ70"), "--out", tmp_path / "cands")
@@ -99,8 +100,28 @@ def test_a_command_without_what_it_needs_says_what_to_give(tmp_path: Path) -> No
 
 def test_a_folder_of_something_else_is_left_alone(tmp_path: Path) -> None:
     counts = write_lines(tmp_path / "c.tsv", "Bern\tQ70")
-    assert "left alone" in error_of("build", "--counts", counts, "--out", tmp_path)
+    told = CliRunner().invoke(app, ["build", "--counts", str(counts), "--out", str(tmp_path)])
+    assert "left alone" in str(told.exception) and "1 row" not in told.output  # said before the work
     assert counts.exists()
+
+
+def test_a_damaged_folder_may_be_built_again(tmp_path: Path) -> None:
+    counts = write_lines(tmp_path / "c.tsv", "Bern\tQ70")
+    assert f"{counts}: 1 row\n" in run("build", "--counts", counts, "--out", tmp_path / "cands").stdout
+    (tmp_path / "cands" / "about.json").write_text("{}")
+    assert "about.json is damaged" in error_of("lookup", tmp_path / "cands", "Bern", kind=SourceError)
+    run("build", "--counts", counts, "--out", tmp_path / "cands")
+    assert looked_up(tmp_path / "cands", "Bern") == {"Bern": {"Q70": 1.0}}
+
+
+def test_candidates_with_spaces_for_tabs_and_a_wrong_file_are_told(tmp_path: Path) -> None:
+    spaced = write_lines(tmp_path / "p.txt", "Bern\t9\t1,0.9,Bern_city 2,0.1,Bern_canton", "Bern\t9\t1,1,Bern_city")
+    told = run("build", "--knowbert", spaced, "--out", tmp_path / "cands")
+    assert "p.txt, line 1: two candidates without a tab" in told.stderr
+    assert looked_up(tmp_path / "cands", "Bern") == {"Bern": {"Bern_city": 1.0}}
+    other = write_lines(tmp_path / "other.jsonl", '{"mention": "Bern", "entity": "Q70"}')
+    wrong = CliRunner().invoke(app, ["build", "--knowbert-wordnet", str(other), "--out", str(tmp_path / "w")])
+    assert "1 row could not be read" in wrong.stderr and "other.jsonl" in str(wrong.exception)
 
 
 def test_help_teaches_with_examples() -> None:

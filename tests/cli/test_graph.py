@@ -108,6 +108,39 @@ def test_malformed_rows_are_counted_and_the_first_are_shown_and_strict_stops(tmp
     assert digest_of(tmp_path / "kg") == before
 
 
+def test_a_damaged_graph_is_named_and_may_be_built_again(built: Path, files: dict[str, Path]) -> None:
+    (built / "about.json").write_text("{")
+    assert "about.json is damaged" in error_of("info", built, kind=SourceError)
+    assert "1 row" not in run("build", files["triples"], "--out", built).output
+    assert GraphStore.open(built).n_edges == 3
+
+
+def test_one_of_each_is_told_in_the_singular(tmp_path: Path) -> None:
+    loop = write_lines(tmp_path / "loop.tsv", "a\tr\ta", "only one")
+    result = run("build", loop, "--out", tmp_path / "kg")
+    assert "1 entity with 1 name, 1 edge of 1 relation," in result.stdout
+    assert "1 row could not be read and was skipped" in result.stderr
+    said = run("info", tmp_path / "kg").stdout
+    assert "1 of 1 relation" in said and "the largest with 1 entity" in said and "1 relations" not in said
+
+
+def test_labels_with_a_gloss_behind_them_can_be_read(tmp_path: Path) -> None:
+    triples = write_lines(tmp_path / "t.tsv", "08769179\t_part_of\t08766988")
+    texts = write_lines(tmp_path / "entity2text.txt", "08769179\tsaxony, an area in Germany, once a kingdom")
+    run("build", triples, "--entities", texts, "--label-before", ", ", "--out", tmp_path / "kg")
+    store = GraphStore.open(tmp_path / "kg")
+    entity = store.entity(0)
+    assert (entity.label, entity.description) == ("saxony", "an area in Germany, once a kingdom")
+    assert len(store.names.find(["He came from Saxony."])[0]) == 1
+
+
+def test_hardly_more_entities_than_relations_are_told(tmp_path: Path) -> None:
+    triples = write_lines(tmp_path / "t.tsv", *(f"IsA\tthing {n}\tkind {n}" for n in range(150)))
+    said = run("build", triples, "--out", tmp_path / "kg").stderr
+    assert "150 relations for 151 entities" in said and "--order rht" in said
+    assert "--order" not in run("build", triples, "--order", "rht", "--out", tmp_path / "kg").stderr
+
+
 def test_columns_formats_and_spelling_rules_are_settings(tmp_path: Path) -> None:
     reverse = write_lines(tmp_path / "rht.tsv", "capital of\tBern\tZürich")
     run(
@@ -141,7 +174,8 @@ def test_what_cannot_be_done_is_said_before_the_work(files: dict[str, Path], tmp
     assert "left alone" in error_of("build", files["triples"], "--out", files["triples"])
     assert "No file at" in error_of("build", tmp_path / "none.tsv", "--out", tmp_path / "kg")
     empty = write_lines(tmp_path / "empty.tsv")
-    assert "not one entity" in error_of("build", empty, "--out", tmp_path / "kg")
+    said = error_of("build", empty, "--out", tmp_path / "kg")
+    assert "not one entity in" in said and "empty.tsv" in said and "infuser graph build --help" in said
     known = error_of("build", "--asset", "wordnett", "--out", tmp_path / "kg", kind=UnknownNameError)
     assert "Did you mean 'wordnet'?" in known
     assert not (tmp_path / "kg").exists()
@@ -156,7 +190,7 @@ def test_help_teaches_with_examples() -> None:
 @pytest.mark.slow
 def test_a_build_that_is_killed_leaves_nothing_and_the_next_gives_the_same_bytes(tmp_path: Path) -> None:
     chance = random.Random(0)
-    lines = [f"e{chance.randrange(3000)}\tr{chance.randrange(9)}\te{chance.randrange(3000)}" for _ in range(60_000)]
+    lines = [f"e{chance.randrange(3000)}\tr{chance.randrange(9)}\te{chance.randrange(3000)}" for _ in range(30_000)]
     triples = write_lines(tmp_path / "triples.tsv", *lines)
     command = [sys.executable, "-c", "from infuser.cli.graph import app; app()", "build", str(triples), "--out"]
     begin = time.monotonic()
@@ -165,15 +199,17 @@ def test_a_build_that_is_killed_leaves_nothing_and_the_next_gives_the_same_bytes
     expected = digest_of(tmp_path / "whole")
     out = tmp_path / "places" / "kg"
     n_killed = 0
-    for turn in range(10):
+    for _ in range(40):  # some children are done before they can be killed
         child = subprocess.Popen([*command, str(out)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         time.sleep(seconds * chance.uniform(0.3, 1.0))
         child.send_signal(signal.SIGKILL)
         n_killed += child.wait() == -signal.SIGKILL
         if out.exists():
-            assert digest_of(out) == expected, turn  # it came in time, or the one before it did
+            assert digest_of(out) == expected  # it came in time, or one before it did
+        if n_killed == 10:
+            break
     subprocess.run([*command, str(out)], check=True, capture_output=True)
-    assert n_killed >= 5
+    assert n_killed == 10
     assert digest_of(out) == expected
     assert [file.name for file in out.parent.iterdir()] == ["kg"]
 

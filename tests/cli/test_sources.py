@@ -83,6 +83,7 @@ def test_a_sources_file_holds_settings_too(tmp_path: Path) -> None:
     ("kind", "lines", "words"),
     [
         ("entities", ["Bern\tcity", "Aare\triver\tlong"], ["line 2", "3 cells", "name (, label)"]),
+        ("entities", ["Bern\tcity\tQ70"], ["line 1", "Ids need", "infuser gazetteer build", "list.tsv --out DIR"]),
         ("entities", ["Bern\tcity", "\triver"], ["line 2", "none of it empty"]),
         ("phrases", ["near me", "a\tb"], ["line 2", "2 cells"]),
         ("correlation", ["a\tb\t1", "a\tb"], ["line 2", "word, word, score"]),
@@ -179,7 +180,26 @@ def test_a_built_folder_says_itself_what_it_is(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("given", "words"),
     [
-        ("graph", ["triples"]),
+        ("graph", ["graph needs triples", "--source graph=triples.tsv", "built folder"]),
+        ("correlation", ["correlation needs scores", "--source correlation="]),
+        ("candidates", ["candidates needs mentions", "--source candidates="]),
+        ("bracketed-phrases,levels=[1]", ["bracketed-phrases needs file", "--source bracketed-phrases="]),
+        ("stanza-entities", ["stanza-entities needs pipeline", "--source stanza-entities="]),
+        ("token-classifier", ["token-classifier needs model"]),
+        ("gliner", ["gliner needs checkpoint and labels", "--source gliner=", ",labels="]),
+        ("gliner=some/model", ["gliner needs labels", ",labels="]),
+        ("graph={folder}/g.tsv,hops=two", ["hops is 'two'; give a whole number"]),
+        ("graph={folder}/g.tsv,hops=true", ["hops is True; give a whole number"]),
+        ("graph={folder}/g.tsv,hops=1.5", ["hops is 1.5; give a whole number"]),
+        ("graph={folder}/g.tsv,decay=half", ["decay is 'half'; give a number"]),
+        ("graph={folder}/g.tsv,aliases=7", ["aliases is 7; give", "file"]),
+        ("graph={folder}/g.tsv,fold_case=7", ["fold_case is 7; give true or false"]),
+        ("entities,names=['Bern'],overlaps=all", ["overlaps is 'all'; give 'longest' or 'keep'"]),
+        ("phrases,chunker=mine", ["chunker is 'mine'; give a function", "Python"]),
+        ("phrases,phrases=7", ["phrases is 7; give a list of texts"]),
+        ("spacy-entities,labels=GPE", ["labels is 'GPE'; give a list of texts, as in ['GPE']"]),
+        ("spacy-entities,labels=[1]", ["labels is [1]; give a list of texts"]),
+        ("spacy-phrases,levels=['1']", ["levels is ['1']; give a list of whole numbers"]),
         ("graph=missing.tsv", ["missing.tsv"]),
         ("entities=missing.txt,fold=true", ["'fold'", "fold_case"]),
         ("no/such/folder", ["no/such/folder", "graph="]),
@@ -191,9 +211,34 @@ def test_a_built_folder_says_itself_what_it_is(tmp_path: Path) -> None:
     ],
 )
 def test_a_source_that_cannot_be_read_is_explained(given: str, words: list[str], tmp_path: Path) -> None:
+    write_lines(tmp_path / "g.tsv", "a\tr\tb")
     with pytest.raises(InputError) as caught:
         read_sources(named=[given.replace("{folder}", str(tmp_path))])
-    assert all(word in str(caught.value) for word in words), str(caught.value)
+    told = str(caught.value)
+    assert all(word in told for word in words), told
+    assert not any(word in told for word in ("__init__", "not supported", "object is not")), told  # Python's own words
+
+
+def test_settings_of_every_simple_type_are_taken(tmp_path: Path) -> None:
+    triples = write_lines(tmp_path / "g.tsv", "a\tr\tb")
+    aliases = write_lines(tmp_path / "n.tsv", "a\tay")
+    named = [f"graph={triples},decay=1,hops=3,fold_case=false", f"graph,triples=[['a', 'r', 'b']],aliases={aliases}"]
+    assert read_sources(named=named) == [
+        Graph([("a", "r", "b")], decay=1, hops=3, fold_case=False),
+        Graph([("a", "r", "b")], aliases={"a": ("ay",)}),
+    ]
+
+
+def test_a_source_of_ones_own_is_checked_as_far_as_its_types_are_known() -> None:
+    class Own:
+        def __init__(self, place: str) -> None:
+            self.place = place
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(SOURCES._classes, "own", Own)
+        assert [vars(one) for one in read_sources(named=["own,place=here"])] == [{"place": "here"}]
+        with pytest.raises(InputError, match=r"--source own.*place"):
+            read_sources(named=["own"])
 
 
 @pytest.mark.parametrize("given", ["entites", "entites=names.txt"])

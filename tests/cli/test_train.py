@@ -104,7 +104,7 @@ def test_knowledge_that_reaches_no_text_is_pointed_out(checkpoint: Path, task: P
     ("lines", "words"),
     [
         (["text,label", "a,0", '"b,1'], ["line 3", "quote"]),
-        (["text,label", "a,0", "b"], ["line 3", "1 cells", "text, label"]),
+        (["text,label", "a,0", "b"], ["line 3", "1 cell", "text, label"]),
         (["tekst,label", "a,0", "b,1"], ["line 2", "'text'", "Did you mean 'tekst'?", "tekst, label", "--text-column"]),
         (["text,klasse", "a,0", "b,1"], ["line 2", "'label'", "text, klasse", "--label-column"]),
         (["text,label", "a,0", "b,"], ["line 3", "label"]),

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from infuser.errors import InputError, SourceError
 from infuser.knowledge import artifact
-from infuser.knowledge.artifact import BLOCK, Folder, Strings, kind_of, whole, write_folder
+from infuser.knowledge.artifact import BLOCK, Folder, Strings, check_place, kind_of, whole, write_folder
 from infuser.writing import whole_folder
 
 WORDS = ["Bern", "Aare", "", "東京", "a\x00b"]
@@ -119,7 +119,7 @@ def test_opening_reads_no_block_that_is_not_asked_for(tmp_path: Path) -> None:
 
 def test_another_kind_of_folder_is_told_and_never_overwritten(tmp_path: Path) -> None:
     write_folder(tmp_path / "f", "test", parts())
-    with pytest.raises(SourceError, match="is a test folder, not a graph folder"):
+    with pytest.raises(SourceError, match=r"is a test folder, not a graph folder.* `infuser graph build`"):
         Folder(tmp_path / "f", "graph")
     with pytest.raises(InputError, match="is not a graph folder"):
         write_folder(tmp_path / "f", "graph", {})
@@ -132,6 +132,30 @@ def test_another_kind_of_folder_is_told_and_never_overwritten(tmp_path: Path) ->
         Folder(tmp_path / "nowhere", "test")
     with pytest.raises(SourceError, match=r"has no about\.json"):
         Folder(tmp_path / "mine", "test")
+
+
+@pytest.mark.parametrize("content", ["no JSON", '{"kind": 3}', "[]", "[" * 9999, '{"kind": "tesu", "digest": "x"}'])
+def test_a_folder_that_cannot_say_its_kind_any_more_is_damaged_and_may_be_built_again(
+    tmp_path: Path, content: str
+) -> None:
+    folder = write_folder(tmp_path / "f", "test", parts())
+    (folder / "about.json").write_text(content)
+    for ask in (kind_of, lambda folder: Folder(folder, "test")):
+        with pytest.raises(SourceError, match=r"about\.json is damaged.* Build the folder"):
+            ask(folder)
+    check_place(folder, "test")
+    write_folder(folder, "test", parts())
+    assert kind_of(folder) == "test"
+
+
+def test_a_folder_of_somebody_else_has_no_kind_and_is_no_place(tmp_path: Path) -> None:
+    (tmp_path / "about.json").write_text("no JSON")
+    assert kind_of(tmp_path) is None
+    with pytest.raises(InputError, match="left alone"):
+        check_place(tmp_path, "test")
+    assert kind_of(tmp_path / "about.json") is None
+    assert kind_of("a\0name") is None
+    assert kind_of("x" * 9999) is None
 
 
 def test_a_folder_of_another_format_says_build_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

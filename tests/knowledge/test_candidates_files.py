@@ -188,6 +188,13 @@ def test_knowberts_candidates_are_read_by_name_or_by_id(tmp_path: Path) -> None:
     assert [row[1] for row in rows_of(read_knowbert(path, entity="id"))] == ["3434750", "12"]
 
 
+def test_knowberts_candidates_with_a_space_for_a_tab_are_told_not_taken_for_one_name(tmp_path: Path) -> None:
+    lines = ["Bern\t9\t1,0.9,Bern_city 2,0.1,Bern_canton", "Win\t1\t3,1.0,The 10,000,000 dollar,_man"]
+    rows, said = faults(lambda skipped: read_knowbert(write(tmp_path / "p.txt", *lines), skipped))
+    assert rows == [("Win", "The 10,000,000 dollar,_man", 1.0)]
+    assert "line 1: two candidates without a tab" in said[0]
+
+
 def test_knowbert_lines_that_are_none_are_told(tmp_path: Path) -> None:
     lines = ["US", "US\t3", "US\tmany\t1,0.5,A", "US\t0\t1,0.5,A", "US\t2\t1,0.5\t1,x,B\t1,0.5,C"]
     rows, said = faults(lambda skipped: read_knowbert(write(tmp_path / "p.txt", *lines), skipped))
@@ -217,12 +224,13 @@ def test_knowberts_wordnet_lemmas_mean_their_synsets(tmp_path: Path) -> None:
         ("cat", "cat.n.01", 1.0),
     ]
     wrong = [
+        {"head": "a", "tail": "b"},
         {"type": "lemma", "id": "cat"},
         {"type": "lemma", "id": "cat%1", "count": -1},
         {"type": "lemma", "id": "a%1"},
     ]
     rows, said = faults(lambda skipped: read_knowbert_wordnet(write(path, *map(json.dumps, wrong)), skipped))
-    assert rows == [] and len(said) == 3
+    assert rows == [] and len(said) == 4
 
 
 def test_ernies_names_of_numbered_entities_are_read(tmp_path: Path) -> None:

@@ -81,7 +81,7 @@ def graphs(draw: st.DrawFn) -> tuple[list[Edge], int]:
     return edges, n
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(graphs(), st.integers(0, 4), st.lists(st.integers(0, 23), max_size=10), st.integers(1, 7), st.booleans())
 def test_distances_and_products_are_those_of_searching_everything(
     graph: tuple[list[Edge], int], n_landmarks: int, asked: list[int], hops: int, one_by_one: bool
@@ -132,11 +132,11 @@ def test_large_components_share_the_landmarks_and_the_best_connected_come_first(
 
 @pytest.mark.parametrize("n_landmarks", [0, 1, 3])
 def test_distances_beyond_what_a_byte_holds_are_exact_too(n_landmarks: int) -> None:
-    n = 1200
+    n = 720
     known = distances_of(parts_of([(i, i + 1, 1.0) for i in range(n - 1)], n, n_landmarks))
-    numbers = np.array([0, 100, 254, 255, 256, 700, 1199])
+    numbers = np.array([0, 100, 254, 255, 256, 600, 719])
     gaps = np.abs(numbers[:, None] - numbers[None])
-    for hops in (254, 255, 600, 2000):
+    for hops in (254, 255, 600, 1000):
         assert known.between(numbers, hops).tolist() == np.minimum(gaps, hops + 1).tolist()
         assert known.within(numbers, hops).tolist() == (gaps <= hops).tolist()
 

@@ -89,3 +89,12 @@ def test_the_form_of_the_asset_is_in_lower_case_again(tmp_path):
     path.unlink()
     with pytest.raises(InputError, match="infuser assets fetch conceptnet"):
         find_subset(tmp_path)
+
+
+def test_a_concept_with_a_null_character_is_told(tmp_path):
+    path = tmp_path / "conceptnet-assertions-5.7.0.csv"
+    path.write_text("\n".join([assertion("/r/IsA", "/c/en/do\0g", "/c/en/animal"), LINES[0]]))
+    skipped = Skipped()
+    found = list(read_conceptnet(path, skipped))
+    assert sum(batch.num_rows for batch in found if batch.schema == TRIPLES) == 1
+    assert skipped.n == 1 and "line 1: the concept holds a null character" in skipped.first[0]

@@ -149,3 +149,18 @@ def test_any_label_comes_back(tmp_path_factory, labels):
     path.write_bytes(ox.serialize(statements, format=ox.RdfFormat.N_TRIPLES))
     _, entities = read(path)
     assert [row["label"] for row in entities] == labels
+
+
+@pytest.mark.parametrize("name", ["a.nt", "a.ttl"])
+def test_a_statement_with_a_null_character_is_told(tmp_path, name):
+    label = "<http://www.w3.org/2000/01/rdf-schema#label>"
+    lines = [
+        f'<http://e/a> {label} "a\\u0000b" .',
+        f'<http://e/a> {label} "good" .',
+        "<http://e/a> <http://e/r> <http://e/b> .",
+    ]
+    (tmp_path / name).write_text("\n".join(lines))
+    skipped = Skipped()
+    triples, [entity] = read(tmp_path / name, skipped)
+    assert (len(triples), entity["label"]) == (1, "good")
+    assert skipped.n == 1 and "statement 1: holds a null character" in skipped.first[0]

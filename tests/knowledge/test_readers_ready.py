@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from infuser import assets
@@ -274,17 +275,25 @@ def test_ready_made_knowledge_is_complete(name):
         assets.fetch(READY[name].asset)
     except AssetError as error:
         pytest.skip(f"cannot fetch {name} here: {error}")
-    skipped = Skipped(strict=True)
-    entities, triples = split(read_ready(name, skipped))
+    batches = list(read_ready(name, Skipped(strict=True)))
+    entities, triples = (
+        pa.Table.from_batches([batch for batch in batches if batch.schema == schema], schema)
+        for schema in (ENTITIES, TRIPLES)
+    )
+    assert entities.num_rows + triples.num_rows == sum(batch.num_rows for batch in batches)
+    assert max(batch.num_rows for batch in batches) <= BATCH
+    for table in (entities, triples):
+        table.validate(full=True)
     expected = REAL[name]
-    assert len(entities) == expected.entities
-    assert len(triples) == expected.triples
-    assert len({relation for _, relation, _ in triples}) == expected.relations
-    assert all(row["label"] for row in entities.values())
-    assert all(head in entities and tail in entities for head, _, tail in triples)
+    ids = pc.unique(entities["id"])
+    assert (len(ids), triples.num_rows) == (expected.entities, expected.triples)
+    assert len(pc.unique(triples["relation"])) == expected.relations
+    assert entities["label"].null_count == 0 and pc.all(pc.not_equal(entities["label"], "")).as_py()
+    assert all(pc.all(pc.is_in(triples[end], ids)).as_py() for end in ("head", "tail"))
     label, relation = expected.example
-    ids = {id for id, row in entities.items() if row["label"] == label}
-    assert any(head in ids and told == relation for head, told, _ in triples)
+    called = entities.filter(pc.equal(entities["label"], label))["id"].combine_chunks()
+    told = triples.filter(pc.is_in(triples["head"], called))["relation"]
+    assert relation in told.to_pylist()
 
 
 @pytest.mark.slow

@@ -175,10 +175,10 @@ def test_every_bad_line_is_told_with_its_number_and_reason(tmp_path):
         *(b"a\tr\tb\tmuch", b"a\tr\tb\t0", b"a\tr\tb\t1.5", b"a\tr\tb\tnan", b"\xff\tr\tb\t1", b"x\r\tr\tb\t1"),
         *(b"\xff\xfe", b"c\tr\td\t0.25"),
     ]
-    cells = {2: "2 cells instead of 4", 4: "5 cells instead of 4"}
+    cells = {2: "2 cells instead of 3 or 4", 4: "5 cells instead of 3 or 4"}
     empty = {5: "the head is empty", 6: "the relation is empty", 7: "the tail is empty"}
     weights = {8: "the weight is not a number", 9: "not above 0", 10: "up to 1", 11: "not above 0"}
-    odd = {12: "the head is not UTF-8", 13: "a carriage return inside", 14: "1 cells instead of 4"}
+    odd = {12: "the head is not UTF-8", 13: "a carriage return inside", 14: "1 cell instead of 3 or 4"}
     reasons = cells | empty | weights | odd
     path = write(tmp_path, "a.tsv", b"\r\n".join(lines))
     skipped = Skipped()
@@ -191,11 +191,69 @@ def test_every_bad_line_is_told_with_its_number_and_reason(tmp_path):
         alone = Skipped()
         assert len(triples(single, alone, order="hrtw")) == 1
         assert alone.n == 1 and "line 1: " in alone.first[0] and reason in alone.first[0]
-    with pytest.raises(InputError, match=r"line 2: 2 cells instead of 4: .*--strict"):
+    with pytest.raises(InputError, match=r"line 2: 2 cells instead of 3 or 4: .*--strict"):
         read(path, Skipped(strict=True), order="hrtw")
 
 
+@pytest.mark.parametrize("mark", ["\t", ","])
+@pytest.mark.parametrize("quote", ["", '"'])
+@pytest.mark.parametrize("lines", [("a;r;b", "c;r;d;0.5", "e;r;f"), ("a;r;b;1", "c;r;d;0.5", "e;r;f")])
+def test_rows_with_and_without_a_weight_may_stand_in_one_file(tmp_path, lines, mark, quote):
+    quote = quote if mark == "," else ""
+    text = "\n".join(mark.join(f"{quote}{cell}{quote}" for cell in line.split(";")) for line in lines)
+    path = write(tmp_path, "a.csv" if mark == "," else "a.tsv", text)
+    expected = [("a", "r", "b", 1.0), ("c", "r", "d", 0.5), ("e", "r", "f", 1.0)]
+    assert triples(path) == expected
+    reverse = write(tmp_path, f"reverse{path.suffix}", f"r{mark}a{mark}b\nr{mark}a{mark}b{mark}0.5")
+    assert triples(reverse, order="rht") == [("a", "r", "b", 1.0), ("a", "r", "b", 0.5)]
+
+
+def test_named_columns_and_other_orders_want_every_cell(tmp_path):
+    for text, options in [
+        ("head\trelation\ttail\tweight\na\tr\tb\n", {}),
+        ("a\tr\tb\n", {"columns": ("head", "relation", "tail", "weight")}),
+        ("a\tr\tb\n", {"order": "hwrt"}),
+    ]:
+        skipped = Skipped()
+        assert triples(write(tmp_path, "a.tsv", text), skipped, **options) == []
+        assert "3 cells instead of 4" in skipped.first[0]
+
+
+def test_a_null_character_in_what_is_looked_up_is_told_and_elsewhere_kept(tmp_path):
+    skipped = Skipped()
+    path = write(tmp_path, "a.tsv", "a\0\tr\tb\nc\tr\0\td\ne\tr\tf\0\n")
+    assert triples(path, skipped) == [("c", "r\0", "d", 1.0)]
+    assert ["line 1: the head holds a null" in skipped.first[0], "line 3: the tail" in skipped.first[1]] == [True, True]
+    told = Skipped()
+    rows = ["id\tlabel\taliases\tdescription", "1\ta\0\t\t", "2\tb\tx|y\0|z\t", "3\tc\tx\told\0", "4\0\td\t\t"]
+    assert [row["id"] for row in read(write(tmp_path, "e.tsv", "\n".join(rows)), told)] == ["3"]
+    assert [said.split(", ")[-1].split(": ")[0] for said in told.first] == ["line 2", "line 3", "line 5"]
+    assert "the aliases holds a null character" in told.first[1]
+
+
+def test_a_blank_id_is_told(tmp_path):
+    skipped = Skipped()
+    assert triples(write(tmp_path, "a.tsv", "a\tr\tb\n \tr\tb\na\tr\t\u3000\n"), skipped) == [("a", "r", "b", 1.0)]
+    assert "line 2: the head is blank" in skipped.first[0] and "line 3: the tail is blank" in skipped.first[1]
+
+
+def test_a_label_may_end_before_its_gloss(tmp_path):
+    path = write(tmp_path, "e.txt", "1\tsaxony, an area, in Germany\n2\tplain\n3\t\n")
+    rows = read(path, kind="entities", label_before=", ")
+    assert [(row["label"], row["description"]) for row in rows] == [
+        ("saxony", "an area, in Germany"),
+        ("plain", None),
+        (None, None),
+    ]
+    described = write(tmp_path, "d.tsv", "id\tlabel\tdescription\n1\tBern, city\tseat of government\n")
+    [row] = read(described, label_before=", ")
+    assert (row["label"], row["description"]) == ("Bern", "seat of government")
+    assert triples(write(tmp_path, "t.tsv", "a, b\tr\tc\n"), label_before=", ") == [("a, b", "r", "c", 1.0)]
+
+
 BAD_JSON = [
+    ('{"h": "a\\u0000", "r": "r", "t": "b"}', "the head holds a null character"),
+    ('{"h": " ", "r": "r", "t": "b"}', "the head is blank"),
     ('{"h": "a", "r": "r"', "not JSON"),
     ('["a", "r", "b"]', "not an object"),
     ('{"h": "", "r": "r", "t": "b"}', "the head is empty"),
@@ -242,6 +300,7 @@ def test_quoted_cells_may_hold_commas_quotes_and_line_ends_and_lines_stay_counte
         ("a.json", "[1]", "not one object"),
         ("a.json", "{", "is not JSON"),
         ("a.jsonl", '{"x": 1}\n', "no keys that say"),
+        ("a.jsonl", b"\x1f\x8b\x00\n\xff", "not one of its first lines is a JSON object"),
         ("a.parquet", "no parquet", "cannot be read as Parquet"),
         ("a.xyz", "", "does not end in"),
     ],
@@ -303,7 +362,9 @@ ROWS = st.lists(
 
 
 def is_good(row: tuple[str, ...]) -> bool:
-    return len(row) == 3 and all(row) and not any("\r" in cell for cell in row)
+    if len(row) != 3 or not all(row) or any("\r" in cell for cell in row):
+        return False
+    return all(cell.strip() and "\0" not in cell for cell in (row[0], row[2]))
 
 
 @settings(deadline=None)
@@ -329,8 +390,8 @@ def test_any_text_written_by_the_csv_module_comes_back(rows):
         path = Path(folder) / "a.csv"
         with path.open("w", encoding="utf-8", newline="") as file:
             csv.writer(file, quoting=csv.QUOTE_ALL, lineterminator="\n").writerows(rows)
-        found = triples(path, kind="triples", header=False)
-    assert [row[:3] for row in found] == rows
+        found = triples(path, Skipped(), kind="triples", header=False)
+    assert [row[:3] for row in found] == [row for row in rows if row[0].strip() and row[2].strip()]
 
 
 VALUES = st.one_of(

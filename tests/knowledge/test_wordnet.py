@@ -35,9 +35,8 @@ def test_a_synset_has_words_gloss_subject_counts_and_what_it_is_a_kind_of():
     assert dog.gloss == "an animal that barks and lives with people"
     assert dog.lex_file == 5
     assert dog.hypernyms == (animal.id,)
-    assert dog.instance_hypernyms == ()
     assert rollo.hypernyms == ()
-    assert rollo.instance_hypernyms == (dog.id,)
+    assert [(pointer.symbol, pointer.target) for pointer in rollo.pointers] == [("@i", dog.id)]
 
 
 def test_every_synset_of_the_file_is_read_in_order_and_points_to_known_ones():

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from infuser.errors import SourceError
+from infuser.knowledge.name_store import NameStore
 from infuser.sources import Entities
 from infuser.types import Annotations, Link, Span
 
@@ -62,3 +65,11 @@ def test_empty_names_and_wrong_settings_are_refused() -> None:
         Entities("Bern")
     with pytest.raises(SourceError, match="'longest' or 'keep'"):
         Entities(["Bern"], overlaps="drop")  # type: ignore[arg-type]
+
+
+def test_a_damaged_folder_is_named(tmp_path: Path) -> None:
+    folder = NameStore.build(["Bern"]).save(tmp_path / "names")
+    (folder / "about.json").write_text("no JSON")
+    for given in (folder, str(folder)):
+        with pytest.raises(SourceError, match=r"about\.json is damaged"):
+            Entities(given)

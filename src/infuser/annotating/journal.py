@@ -7,7 +7,7 @@ about.json       at the end, in its place: what the folder was made with, its fi
 from __future__ import annotations
 
 import json
-import shutil
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,7 +22,9 @@ from infuser.writing import write_whole
 
 KIND, FORMAT = "annotations", 1
 _ABOUT, _PROGRESS = "about.json", "progress.jsonl"
-_OURS = ("shard-*.arrow", "frequencies.arrow", ".*.part", _ABOUT, _PROGRESS)
+_NAMES = r"(shard-\d{5,}\.arrow|frequencies\.arrow|about\.json|progress\.jsonl)"
+_UNFINISHED = re.compile(rf"\.{_NAMES}\.\d+\.part")
+_OURS = re.compile(rf"{_NAMES}|{_UNFINISHED.pattern}")
 
 
 def read_about(folder: Path) -> dict[str, Any]:
@@ -87,14 +89,14 @@ class Journal:
 def open_journal(folder: Path, made_with: Mapping[str, Any], *, restart: bool) -> Iterator[Journal]:
     """Open the journal of a run: a new one, or the one of a run with the same input, sources and settings."""
     made_with = json.loads(canonical(made_with))
-    before, shards = _read_earlier(folder)
-    if before is not None and not restart:
-        _compare(folder, before, made_with)
-    if before is None or restart:
+    before, shards = (None, {}) if restart else _read_earlier(folder)
+    if before is None or not shards:  # a run that finished nothing, such as one with a mistyped source, binds nobody
         clear(folder)
-        shards = {}
-    for left in folder.glob(".*.part"):  # what a killed process was writing
-        left.unlink()
+    else:
+        _compare(folder, before, made_with)
+    for left in list(folder.iterdir()):
+        if _UNFINISHED.fullmatch(left.name):  # what a killed process was writing
+            left.unlink()
     finished = {number: shard for number, shard in shards.items() if _is_whole(folder, shard)}
     write_whole(folder / _PROGRESS, b"".join([_line(made_with), *map(_shard_line, finished.values())]))
     with (folder / _PROGRESS).open("ab") as file:
@@ -103,14 +105,18 @@ def open_journal(folder: Path, made_with: Mapping[str, Any], *, restart: bool) -
 
 def clear(folder: Path) -> None:
     """Remove what an earlier run wrote; refuse a folder that holds anything else."""
-    ours = {path for pattern in _OURS for path in folder.glob(pattern)}
-    others = sorted(path.name for path in folder.iterdir() if path not in ours)
+    others = _others(folder)
     if others:
         raise InputError(
             f"{str(folder)!r} holds other files ({', '.join(others[:3])}); it was left alone. Choose another --out."
         )
-    for path in ours:
-        shutil.rmtree(path) if path.is_dir() else path.unlink()
+    for path in list(folder.iterdir()):
+        path.unlink()
+
+
+def _others(folder: Path) -> list[str]:
+    """Return the names of what no run wrote."""
+    return sorted(path.name for path in folder.iterdir() if path.is_dir() or not _OURS.fullmatch(path.name))
 
 
 def _shard_line(shard: Shard) -> bytes:
@@ -130,7 +136,8 @@ def _read_earlier(folder: Path) -> tuple[dict[str, Any] | None, dict[int, Shard]
     try:
         about = read_about(folder)
     except SourceError as error:
-        raise InputError(f"{error} Or start anew with --restart (restart=True).") from error
+        advice = "Choose another --out." if _others(folder) else "Or start anew with --restart (restart=True)."
+        raise InputError(f"{error} {advice}") from error
     return about["made_with"], {n: Shard.from_json(n, values) for n, values in enumerate(about["shards"])}
 
 

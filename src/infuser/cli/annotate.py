@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from infuser.cli.examples import Columns, PairColumn, TextColumn, read_examples
-from infuser.cli.files import STDIN
+from infuser.cli.files import STDIN, counted
 from infuser.cli.sources import (
     AliasFiles,
     CacheFolder,
@@ -141,7 +141,7 @@ class _Texts:
             n_texts += 1
             yield example
         if not n_texts:
-            first = f" {skipped.n:,} rows cannot be read: {skipped.first[0]}." if skipped.n else ""
+            first = f" {counted(skipped.n, 'row')} cannot be read: {skipped.first[0]}." if skipped.n else ""
             raise InputError(
                 f"{self.path} holds no texts.{first} Give at least one; --text-column NAME says where texts stand."
             )
@@ -150,7 +150,8 @@ class _Texts:
 def _tell_skipped(told: Console, skipped: Skipped) -> None:
     if not skipped.n:
         return
-    told.print(f"{skipped.n:,} rows cannot be read and are skipped; --strict would stop:", style="yellow")
+    are = "is" if skipped.n == 1 else "are"
+    told.print(f"{counted(skipped.n, 'row')} cannot be read and {are} skipped; --strict would stop:", style="yellow")
     for row in skipped.first:
         told.print(f"  {row}", markup=False, highlight=False, soft_wrap=True)
 
@@ -159,8 +160,8 @@ def _tell_result(console: Console, annotated: AnnotatedFolder) -> None:
     """Print how much was found, by which source, and the entities of most texts."""
     size = sum(shard["bytes"] for shard in annotated.about["shards"])
     console.print(
-        f"{len(annotated):,} texts in {annotated.folder}: {size / 1e6:,.1f} MB, {size / len(annotated):,.0f} bytes per "
-        "text",
+        f"{counted(len(annotated), 'text')} in {annotated.folder}: {size / 1e6:,.1f} MB, "
+        f"{size / len(annotated):,.0f} bytes per text",
         markup=False,
         highlight=False,
         soft_wrap=True,
@@ -168,14 +169,23 @@ def _tell_result(console: Console, annotated: AnnotatedFolder) -> None:
     table = Table("source", "texts", "spans", "links", "terms", "entities")
     for column in table.columns[1:]:
         column.justify = "right"
+    n_spans = n_terms = 0
     for place, name in enumerate(annotated.source_names):
         found = [shard["found"][place] for shard in annotated.about["shards"]]
-        counts = [f"{sum(one[what] for one in found):,}" for what in ("texts", "spans", "links", "terms")]
-        table.add_row(name, *counts, f"{len(annotated.frequencies(place)):,}")
+        counts = {what: sum(one[what] for one in found) for what in ("texts", "spans", "links", "terms")}
+        n_spans, n_terms = n_spans + counts["spans"], n_terms + counts["terms"]
+        entities = len(annotated.frequencies(place))
+        table.add_row(name, *(f"{count:,}" for count in (*counts.values(), entities)))
     console.print(table)
     often = annotated.frequencies().most_frequent(_MOST_FREQUENT)
     if often:
-        listed = ", ".join(f"{one.id} ({one.n_texts:,} texts)" for one in often)
+        listed = ", ".join(f"{one.id} ({counted(one.n_texts, 'text')})" for one in often)
         console.print(f"Most frequent: {listed}", markup=False, highlight=False, soft_wrap=True)
-    else:
-        console.print("No entity was found. Are names spelled as in these texts?", style="yellow")
+    elif n_spans:
+        console.print(
+            f"{counted(n_spans, 'span')}, none with an entity id, so there are no entity frequencies.",
+            highlight=False,
+            soft_wrap=True,
+        )
+    elif not n_terms:
+        console.print("Nothing was found. Are names spelled as in these texts?", style="yellow")

@@ -10,7 +10,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from infuser.cli.knowledge import Strict, counting, size_of, tell_skipped
+from infuser.cli.files import counted
+from infuser.cli.knowledge import Strict, counting, nothing_in, size_of, tell_skipped
 from infuser.errors import InputError
 
 if TYPE_CHECKING:
@@ -48,7 +49,8 @@ def build(
         _files("--tagged", 'Tagged texts: {"text": ..., "spans": \\[{"start": 0, "end": 4, "id": "Q70"}]} per line.'),
     ] = None,
     knowbert: Annotated[
-        list[Path] | None, _files("--knowbert", "KnowBERT's candidates: mention<TAB>total<TAB>id,prior,name ...")
+        list[Path] | None,
+        _files("--knowbert", "KnowBERT's candidates: mention<TAB>total<TAB>id,prior,name<TAB>id,prior,name<TAB>..."),
     ] = None,
     knowbert_entity: Annotated[
         Literal["name", "id"],
@@ -84,12 +86,14 @@ def build(
       infuser candidates build --asset wikidata-small --out cands
       infuser candidates lookup cands "Bern"
     """
+    from infuser.knowledge.artifact import check_place
     from infuser.knowledge.candidate_files import graph_mentions, name_mentions, read_mention_counts, read_tagged
     from infuser.knowledge.candidate_imports import read_ernie, read_knowbert, read_knowbert_wordnet
-    from infuser.knowledge.candidates import build_candidates
+    from infuser.knowledge.candidates import KIND, build_candidates
     from infuser.knowledge.facts import Skipped
     from infuser.knowledge.readers import read_facts
 
+    check_place(out, KIND)
     skipped = Skipped(strict)
     inputs: list[tuple[str, Facts]] = [(str(path), read_mention_counts(path, skipped)) for path in counts or ()]
     inputs += [
@@ -109,11 +113,11 @@ def build(
         store = build_candidates(_counted(inputs, count))
     tell_skipped(skipped)
     if not len(store):
-        raise InputError("There is not one mention in what was given; nothing was written.")
+        raise nothing_in([name for name, _ in inputs], "mention", "infuser candidates build")
     store.save(out)
     typer.echo(
-        f"{out}: {len(store):,} mentions of {len(store.ids):,} entities, {store.n_rows / len(store):.2f} entities per "
-        f"mention, {size_of(out)}"
+        f"{out}: {counted(len(store), 'mention')} of {counted(len(store.ids), 'entity', 'entities')}, "
+        f"{store.n_rows / len(store):.2f} entities per mention, {size_of(out)}"
     )
 
 
@@ -186,7 +190,7 @@ def _counted(inputs: list[tuple[str, Facts]], count: Any) -> Facts:
             n_rows += len(batch)
             count(len(batch))
             yield batch
-        typer.echo(f"{name}: {n_rows:,} rows")
+        typer.echo(f"{name}: {counted(n_rows, 'row')}")
 
 
 def _asset_mentions(name: str, skipped: Skipped, alias_weight: float) -> Facts:

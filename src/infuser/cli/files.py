@@ -59,6 +59,11 @@ class BadRow(InputError):
         skipped.add(self.place.path, self.place.number, self.why, self.row, unit=self.place.unit)
 
 
+def counted(n: int, one: str, many: str | None = None) -> str:
+    """Return a number with its noun: "1 row", "2 rows"."""
+    return f"{n:,} {one if n == 1 else many or f'{one}s'}"
+
+
 def kind_of_file(path: Path) -> str:
     """Return the ending that says what a file is, in lower case, whether it is packed or not: ".csv" of "A.CSV.gz"."""
     name = Path(path.stem) if path.suffix.lower() == ".gz" else path
@@ -124,27 +129,38 @@ def read_json(path: Path) -> Any:
 def csv_rows(path: Path) -> Iterator[Row | BadRow]:
     """Yield the rows of a CSV file that are not empty."""
     csv.field_size_limit(_LONGEST_CELL)
-    bad: list[BadRow] = []
+    bad: list[BadRow] = []  # lines of the row that is being read
     lines = _noting(path, bad)
     first = next(lines, "")
     # what spreadsheets write where the comma is the decimal sign
     delimiter = ";" if ";" in first and "," not in first else ","
     reader = csv.reader(chain([first], lines), delimiter=delimiter, strict=True)
     while True:
+        begin = reader.line_num + 1
         try:
             row = next(reader, None)
         except csv.Error as error:
-            place = Place(path, reader.line_num)
             if "unexpected end" in str(error):  # nobody can tell how many rows an open quote has swallowed
-                raise InputError(f"{place} is not CSV: {error}. Look for a quote that is not closed.") from error
-            yield BadRow(place, f"is not CSV: {error}", advice="Look for a quote that is not closed.")
-            continue
-        yield from bad
-        bad.clear()
-        if row is None:
+                raise InputError(
+                    f"{Place(path, begin)} opens a quote that is not closed before the end of the file, so the rows "
+                    "behind it cannot be told apart. Close it, or write the table again with quotes doubled inside "
+                    "cells."
+                ) from error
+            bad.append(_bad_csv(Place(path, reader.line_num), str(error)))
+            row = []
+        if bad:
+            yield bad[0]
+            bad.clear()
+        elif row is None:
             return
-        if any(cell.strip() for cell in row):
+        elif any(cell.strip() for cell in row):
             yield Place(path, reader.line_num), row
+
+
+def _bad_csv(place: Place, why: str) -> BadRow:
+    if "new-line character" in why:
+        return BadRow(place, "is not CSV: it has a carriage return inside a cell without quotes")
+    return BadRow(place, f"is not CSV: {why}", advice="Look for a quote that is not closed.")
 
 
 def tab_rows(path: Path) -> Iterator[Row | BadRow]:
@@ -164,11 +180,11 @@ def _good_lines(path: Path) -> Iterator[str]:
 
 
 def _noting(path: Path, bad: list[BadRow]) -> Iterator[str]:
-    """Yield the good lines and note the others; an empty line stands for each, so that line numbers stay right."""
+    """Yield all lines and note the bad ones; their signs are replaced, but commas and quotes still part the rows."""
     for _, line in read_lines(path):
         if isinstance(line, BadRow):
             bad.append(line)
-            yield "\n"
+            yield str(line.row)
         else:
             yield line
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
 
-from infuser.cli.knowledge import Strict, size_of, tell_skipped
+from infuser.cli.files import counted
+from infuser.cli.knowledge import Strict, nothing_in, size_of, tell_skipped
 from infuser.errors import InputError
 
 if TYPE_CHECKING:
@@ -25,6 +27,9 @@ app = typer.Typer(
     "A graph is built once, into a folder that opens in milliseconds and is shared by all processes. The source "
     "Graph(DIR) then ties mentions in a text whose entities are near each other in the graph.",
 )
+
+_MANY_RELATIONS, _FEW_ENTITIES = 100, 4
+"""A graph with more relations, and fewer entities for each, was probably read in the wrong order."""
 
 Folder = Annotated[
     Path, typer.Argument(metavar="DIR", help="A folder that `infuser graph build` wrote.", show_default=False)
@@ -61,6 +66,15 @@ def build(
         str | None,
         typer.Option(help="Columns of triples in tables without a header: hrt, rht, hrtw ...", show_default="hrt"),
     ] = None,
+    label_before: Annotated[
+        str | None,
+        typer.Option(
+            metavar="TEXT",
+            help="In --entities files a label ends here and its description begins: ', ' for \"saxony, an area in "
+            'Germany".',
+            show_default=False,
+        ),
+    ] = None,
     strict: Strict = False,
     fold_case: Annotated[bool, typer.Option(help="Find names in any case.")] = True,
     fold_accents: Annotated[bool, typer.Option(help="Find names without their accents too.")] = False,
@@ -80,26 +94,33 @@ def build(
       infuser graph build --asset wordnet --out wordnet
       infuser graph show wordnet dog
     """
+    from infuser.knowledge.artifact import check_place
     from infuser.knowledge.facts import Skipped
     from infuser.knowledge.graph_build import build_graph
-    from infuser.knowledge.graph_store import save_graph
+    from infuser.knowledge.graph_store import KIND, save_graph
 
     if not (files or entities or asset):
         raise InputError("Name at least one file of triples or entities, or --asset NAME.")
-    _check_place(out)
+    check_place(out, KIND)
     skipped = Skipped(strict)
     with _progress() as tell:
-        facts = _facts(files or [], entities or [], asset or [], skipped, tell, format=format, order=order)
+        named = _entities(entities or [], label_before or "", skipped)
+        facts = chain(_ready(asset or [], skipped, tell), named, _files(files or [], skipped, format, order))
         store = build_graph(facts, fold_case=fold_case, fold_accents=fold_accents, n_landmarks=landmarks, progress=tell)
         if not store.n_entities:
             tell_skipped(skipped)
-            raise InputError("There is not one entity in what was given; nothing was written.")
+            raise nothing_in([*(files or ()), *(entities or ()), *(asset or ())], "entity", "infuser graph build")
         tell("writing", 0, None)
         save_graph(store, out)
     tell_skipped(skipped)
+    n_entities = counted(store.n_entities, "entity", "entities")
+    n_relations = counted(len(store.relations), "relation")
+    if len(store.relations) > _MANY_RELATIONS and _FEW_ENTITIES * len(store.relations) > store.n_entities:
+        warning = f"{n_relations} for {n_entities}: are the columns of the triples in another order? See --order, "
+        typer.secho(f"{warning}for example --order rht where the relation comes first.", fg="yellow", err=True)
     typer.echo(
-        f"{out}: {store.n_entities:,} entities with {store.about['n_names']:,} names, {store.n_edges:,} edges of "
-        f"{len(store.relations):,} relations, {size_of(out)}"
+        f"{out}: {n_entities} with {counted(store.about['n_names'], 'name')}, {counted(store.n_edges, 'edge')} of "
+        f"{n_relations}, {size_of(out)}"
     )
 
 
@@ -151,27 +172,25 @@ def show(
         tell_entity(Console(), store, known, around, also)
 
 
-def _facts(
-    files: list[Path], entities: list[Path], names: list[str], skipped: Skipped, tell: Progress, **settings: str | None
-) -> Facts:
-    from infuser.knowledge.readers import read_facts, read_ready
+def _ready(names: list[str], skipped: Skipped, tell: Progress) -> Facts:
+    from infuser.knowledge.readers import read_ready
 
-    given = {key: value for key, value in settings.items() if value is not None}
     for name in names:
         yield from read_ready(name, skipped, progress=lambda what, done, total: tell(what, done, total or None))
-    for path in entities:
-        yield from read_facts(path, skipped, kind="entities")
-    for path in files:
-        yield from read_facts(path, skipped, **given)
 
 
-def _check_place(out: Path) -> None:
-    """Refuse at once what would be refused after the work."""
-    from infuser.knowledge.artifact import kind_of
-    from infuser.knowledge.graph_store import KIND
+def _entities(paths: list[Path], label_before: str, skipped: Skipped) -> Facts:
+    from infuser.knowledge.readers import read_facts
 
-    if out.exists() and kind_of(out) != KIND and not (out.is_dir() and not any(out.iterdir())):
-        raise InputError(f"{str(out)!r} exists and is no graph; it was left alone. Choose another place.")
+    for path in paths:
+        yield from read_facts(path, skipped, kind="entities", label_before=label_before)
+
+
+def _files(paths: list[Path], skipped: Skipped, format: str | None, order: str | None) -> Facts:
+    from infuser.knowledge.readers import read_facts
+
+    for path in paths:
+        yield from read_facts(path, skipped, format=format, **({} if order is None else {"order": order}))
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from infuser.cli.files import counted
 from infuser.knowledge.graph_store import Edge, Entity, GraphStore
 
 _RELATIONS = 15
@@ -19,12 +20,12 @@ def tell_info(console: Console, facts: dict[str, Any]) -> None:
     rows = {
         "entities": f"{n:,}: {facts['labelled']:,} with a label, {facts['described']:,} with a description, "
         f"{facts['typed']:,} with types, {facts['counted']:,} with a count",
-        "edges": f"{facts['edges']:,} of {len(facts['relations']):,} relations",
+        "edges": f"{facts['edges']:,} of {counted(len(facts['relations']), 'relation')}",
         "names": f"{facts['names']:,}, found in {' and '.join(how) or 'exactly their own spelling'}",
         "degrees": f"median {facts['median_degree']:g}, largest "
         + ", ".join(f"{hub['degree']:,} ({hub['id']})" for hub in facts["hubs"]),
-        "components": f"{facts['components']:,}, the largest with {facts['largest_component']:,} entities",
-        "landmarks": f"{facts['landmarks']:,}, in the components of {facts['reached_by_landmarks']:,} entities "
+        "components": f"{facts['components']:,}, the largest with {_entities(facts['largest_component'])}",
+        "landmarks": f"{facts['landmarks']:,}, in the components of {_entities(facts['reached_by_landmarks'])} "
         f"({facts['reached_by_landmarks'] / max(n, 1):.1%})",
         "size": facts["size"],
         "digest": facts["digest"],
@@ -62,11 +63,15 @@ def tell_entity(console: Console, store: GraphStore, entity: Entity, edges: list
         for other in also:
             about = other.description or ", ".join(other.types)
             console.print(
-                f"  {_called(other)}, {other.degree:,} edges{': ' + about if about else ''}",
+                f"  {_called(other)}, {counted(other.degree, 'edge')}{': ' + about if about else ''}",
                 markup=False,
                 highlight=False,
                 soft_wrap=True,
             )
+
+
+def _entities(n: int) -> str:
+    return counted(n, "entity", "entities")
 
 
 def _called(entity: Entity) -> str:

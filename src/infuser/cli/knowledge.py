@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from tqdm import tqdm
+
+from infuser.errors import InputError
 
 if TYPE_CHECKING:
     from infuser.knowledge.facts import Skipped
@@ -27,9 +29,23 @@ def tell_skipped(skipped: Skipped) -> None:
     """Print how many rows could not be read and the first of them, on stderr."""
     if not skipped.n:
         return
-    typer.secho(f"{skipped.n:,} rows could not be read and were skipped. The first:", fg="yellow", err=True)
+    said = (
+        "row could not be read and was skipped:"
+        if skipped.n == 1
+        else "rows could not be read and were skipped. The first:"
+    )
+    typer.secho(f"{skipped.n:,} {said}", fg="yellow", err=True)
     for said in skipped.first:
         typer.echo(f"  {said}", err=True)
+
+
+def nothing_in(names: Iterable[object], what: str, command: str) -> InputError:
+    """Return the error for inputs that hold not one thing of the wanted kind."""
+    given = ", ".join(map(str, names))
+    return InputError(
+        f"There is not one {what} in {given}; nothing was written. Check that these are the right files; `{command} "
+        "--help` says what they hold."
+    )
 
 
 def size_of(folder: Path) -> str:

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from infuser.cli.files import Row, read_rows
+from infuser.cli.files import Row, counted, read_rows
 from infuser.errors import InputError, SourceError
 from infuser.registry import SOURCES
 from infuser.types import Source
@@ -30,6 +30,8 @@ class _Kind(NamedTuple):
     n_needed: int
     make: Callable[[list[list[Any]]], Any]
     """Rows to the value of the setting."""
+    hint: str = ""
+    """What to do about a line with more cells than that."""
 
 
 def _labelled(rows: list[list[Any]]) -> Any:
@@ -49,7 +51,10 @@ def _grouped(rows: list[list[Any]]) -> dict[str, list[str]]:
 
 
 LISTED = {
-    "entities": _Kind("names", ("name", "label"), 1, _labelled),
+    "entities": _Kind(
+        *("names", ("name", "label"), 1, _labelled),
+        hint=" Ids need a built gazetteer: infuser gazetteer build {path} --out DIR, then --source DIR.",
+    ),
     "phrases": _Kind("phrases", ("phrase",), 1, lambda rows: [row[0] for row in rows]),
     "correlation": _Kind("scores", ("word", "word", "score"), 3, lambda rows: [tuple(row) for row in rows]),
     "graph": _Kind("triples", ("head", "relation", "tail", "weight"), 3, lambda rows: [tuple(row) for row in rows]),
@@ -103,8 +108,10 @@ def _rows(path: Path, how: _Kind) -> list[Row]:
         if not how.n_needed <= len(row) <= len(how.headings) or any(cell in ("", None) for cell in row):
             optional = how.headings[how.n_needed :]
             wanted = ", ".join(how.headings[: how.n_needed]) + "".join(f" (, {name})" for name in optional)
+            hint = how.hint.format(path=path) if len(row) > len(how.headings) else ""
             raise InputError(
-                f"{where} has {len(row)} cells: {str(cells)[:80]}. A line holds {wanted}, none of it empty."
+                f"{where} has {counted(len(row), 'cell')}: {str(cells)[:80]}. A line holds {wanted}, none of it "
+                f"empty.{hint}"
             )
         rows.append((where, [_typed(cell, name, where) for cell, name in zip(row, how.headings, strict=False)]))
     return rows

@@ -10,8 +10,6 @@ Each becomes one source and so one map. What list files hold is told in `lists.p
 
 from __future__ import annotations
 
-import dataclasses
-import difflib
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -22,6 +20,7 @@ import typer
 
 from infuser.cli.files import read_json
 from infuser.cli.lists import LISTED, read_aliases, read_list
+from infuser.cli.settings import check_complete, check_settings, fields_of
 from infuser.errors import InputError
 from infuser.registry import SOURCES
 from infuser.types import Source
@@ -139,7 +138,7 @@ def read_named(given: str) -> list[Source]:
     first, settings = _split(given)
     kind, equals, place = first.partition("=")
     if equals and kind in SOURCES:
-        return [_from_path(kind, Path(place), _checked(kind, settings, f"--source {given}"))]
+        return [_from_path(kind, Path(place), check_settings(kind, settings, f"--source {given}"))]
     path = Path(first)
     if path.is_dir():
         return [_from_folder(path, settings, given)]
@@ -184,13 +183,12 @@ def _from_folder(path: Path, settings: Mapping[str, Any], given: str) -> Source:
         what = "is no folder that infuser built" if built is None else f"holds {built}, which is no source"
         raise InputError(f"--source {given}: {str(path)!r} {what}. Name its kind, as in KIND={path}.")
     kind = _KIND_OF_FOLDER[built]
-    return _from_path(kind, path, _checked(kind, settings, f"--source {given}"))
+    return _from_path(kind, path, check_settings(kind, settings, f"--source {given}"))
 
 
 def _from_path(kind: str, path: Path, settings: Mapping[str, Any]) -> Source:
     """Return the source of a list file, or of any other place that its first setting names."""
-    if isinstance(settings.get("aliases"), str):
-        settings = {**settings, "aliases": read_aliases([Path(settings["aliases"])])}
+    settings = _with_aliases(settings)
     if kind in LISTED and not path.is_dir():
         return read_list(kind, path, settings)
     if kind in LISTED:
@@ -225,12 +223,19 @@ def _from_entry(entry: object, where: str, folder: Path) -> Source:
         raise InputError(f"{where} has no kind. Known kinds: {', '.join(SOURCES)}.")
     kind = entry["kind"]
     # some kinds have a setting of their own called file, which is then the first one
-    settings = _checked(kind, {name: value for name, value in entry.items() if name not in ("kind", "file")}, where)
+    given = {name: value for name, value in entry.items() if name not in ("kind", "file")}
+    settings = check_settings(kind, given, where)
     if isinstance(settings.get("aliases"), str):
         settings["aliases"] = str(folder / settings["aliases"])
     if "file" in entry:
         return _from_path(kind, _found(folder, str(entry["file"])), settings)
-    return _made(kind, settings, where)
+    return _made(kind, _with_aliases(settings), where)
+
+
+def _with_aliases(settings: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return settings with the names of a graph's entities themselves where a file of them was given."""
+    given = settings.get("aliases")
+    return {**settings, "aliases": read_aliases([Path(given)])} if isinstance(given, str) else settings
 
 
 def _found(folder: Path, written: str) -> Path:
@@ -238,18 +243,8 @@ def _found(folder: Path, written: str) -> Path:
     return folder / written if (folder / written).exists() or Path(written).suffix else Path(written)
 
 
-def _checked(kind: str, settings: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """Return settings that a source of this kind has."""
-    known = [field.name for field in _fields(kind)]
-    for name in settings:
-        if known and name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            hint = f" Did you mean {near[0]!r}?" if near else ""
-            raise InputError(f"{where}: {kind} has no setting {name!r}.{hint} Known: {', '.join(known)}.")
-    return dict(settings)
-
-
 def _made(kind: str, settings: Mapping[str, Any], where: str) -> Source:
+    check_complete(kind, settings, where)
     try:
         source: Source = SOURCES[kind](**settings)
     except (TypeError, ValueError) as error:
@@ -258,12 +253,7 @@ def _made(kind: str, settings: Mapping[str, Any], where: str) -> Source:
 
 
 def _first_setting(kind: str) -> str:
-    for field in _fields(kind):
+    for field in fields_of(kind):
         if not field.kw_only:
             return field.name
     raise InputError(f"A {kind} source takes no path. Give its settings: {kind},setting=value.")
-
-
-def _fields(kind: str) -> list[dataclasses.Field[Any]]:
-    cls = SOURCES[kind]
-    return [field for field in dataclasses.fields(cls) if field.init] if dataclasses.is_dataclass(cls) else []

@@ -18,6 +18,7 @@ from infuser.cli.files import (
     BadRow,
     Place,
     Row,
+    counted,
     csv_rows,
     kind_of_file,
     opened,
@@ -88,7 +89,7 @@ def _named(path: Path, rows: Iterator[Row | BadRow]) -> Iterator[Record | BadRow
         if len(cells) == len(names):
             yield place, dict(zip(names, cells, strict=True))
             continue
-        why = f"has {len(cells)} cells, but there are {len(names)} columns: {', '.join(names)}"
+        why = f"has {counted(len(cells), 'cell')} for {counted(len(names), 'column')}: {', '.join(names)}"
         yield BadRow(place, why, str(cells), advice="A separator inside a cell is often the cause.")
 
 
@@ -196,4 +197,5 @@ def _parquet_rows(path: Path, columns: Sequence[str] | None) -> Iterator[Record]
                     number += 1
                     yield Place(path, number, "row"), row
         except (pa.ArrowException, OSError) as error:
-            raise InputError(f"{path} cannot be read as Parquet: {error}. Write it again.") from error
+            why = str(error).rstrip(".")
+            raise InputError(f"{path} cannot be read as Parquet: {why}. Write it again.") from error

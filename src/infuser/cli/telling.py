@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from infuser.cli.files import counted
 from infuser.cli.runs import Run
 
 if TYPE_CHECKING:
@@ -45,7 +46,9 @@ def annotate(
         n_reached = sum(1 for one in of_source if one.links or one.terms)
         n_links = sum(len(one.links) for one in of_source)
         console.print(
-            f"{name}: {n_links:,} links in {n_reached:,} of {len(texts):,} {which} texts", markup=False, highlight=False
+            f"{name}: {counted(n_links, 'link')} in {n_reached:,} of {counted(len(texts), f'{which} text')}",
+            markup=False,
+            highlight=False,
         )
         if not n_reached:
             console.print("  It knows nothing about these texts. Are its names spelled as in them?", style="yellow")
@@ -77,7 +80,8 @@ def counting(console: Console, what: str) -> Iterator[Callable[[int, int], None]
                 told = now
                 left = (n_texts - n_done) / rate if rate else 0.0
                 console.print(
-                    f"{what}: {n_done:,} of {n_texts:,} texts, {rate:,.0f} texts/s, {left:,.0f} s left", highlight=False
+                    f"{what}: {n_done:,} of {counted(n_texts, 'text')}, {rate:,.0f} texts/s, {left:,.0f} s left",
+                    highlight=False,
                 )
 
         yield show

@@ -23,6 +23,7 @@ from infuser.cli.examples import (
     number_labels,
     read_all_examples,
 )
+from infuser.cli.files import counted
 from infuser.cli.models import CARD, classifier_options, find_checkpoint, loading, plain_collator, save_plain
 from infuser.cli.runs import Run, digest_of
 from infuser.cli.sources import (
@@ -141,7 +142,8 @@ def train(
     examples, dev_examples = number_labels(rows, labels), number_labels(dev_rows, labels)
     console = Console()
     console.print(
-        f"{len(examples):,} training and {len(dev_examples):,} dev examples of {len(labels)} labels", highlight=False
+        f"{len(examples):,} training and {counted(len(dev_examples), 'dev example')} of {len(labels)} labels",
+        highlight=False,
     )
 
     with loading(Console(stderr=True), "torch and transformers"):

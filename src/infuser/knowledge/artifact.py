@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import zlib
 from collections.abc import Collection, Iterable, Mapping
 from pathlib import Path
@@ -46,11 +47,7 @@ Parts = Mapping[str, Any]
 def write_folder(folder: str | Path, kind: str, parts: Parts, **about: Any) -> Path:
     """Write arrays and tries as a folder of that kind, in place of an older one of the same kind."""
     folder = Path(folder)
-    if folder.exists() and not _is_ours(folder, kind):
-        raise InputError(
-            f"{str(folder)!r} exists and is not a {kind} folder of infuser; it was left alone. Choose another place, "
-            "or remove it first."
-        )
+    check_place(folder, kind)
     with whole_folder(folder) as draft:
         files: dict[str, dict[str, Any]] = {}
         checks: list[NDArray[np.uint32]] = []
@@ -232,16 +229,36 @@ def damaged(path: Path) -> SourceError:
 
 
 def kind_of(folder: str | Path) -> str | None:
-    """Return which kind of artifact a folder is; None if it is none."""
-    try:
-        kind = json.loads((Path(folder) / _ABOUT).read_text(encoding="utf-8"))["kind"]
-    except (OSError, ValueError, KeyError, TypeError):
+    """Return which kind of artifact a folder is, None if it is none; one that cannot say it any more is an error."""
+    path = Path(folder) / _ABOUT
+    if not os.path.isfile(path):  # Path.is_file has no answer for a name that is too long
         return None
-    return kind if isinstance(kind, str) else None
+    content = _intact(path)
+    if content is None and path.with_name(_CHECKS).is_file():  # nobody else writes these two
+        raise damaged(path)
+    return str(content["kind"]) if content else None
 
 
-def _is_ours(folder: Path, kind: str) -> bool:
-    return kind_of(folder) == kind or (folder.is_dir() and not any(folder.iterdir()))
+def check_place(folder: str | Path, kind: str) -> None:
+    """Refuse a place where something else lies; an empty folder and an older or damaged one of ours may be replaced."""
+    folder = Path(folder)
+    try:
+        ours = not folder.exists() or kind_of(folder) == kind or (folder.is_dir() and not any(folder.iterdir()))
+    except SourceError:
+        ours = True  # building a damaged one again is the cure
+    if not ours:
+        what = f"exists and is not a {kind} folder of infuser; it was left alone"
+        raise InputError(f"{str(folder)!r} {what}. Choose another place, or remove it first.")
+
+
+def _intact(path: Path) -> dict[str, Any] | None:
+    """Return what about.json says, or None if it is not what `write_folder` wrote."""
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        digest = content.pop("digest")
+    except (ValueError, KeyError, AttributeError, TypeError, RecursionError):
+        return None
+    return {**content, "digest": digest} if _digest(_canonical(content)) == digest and "kind" in content else None
 
 
 def _read_about(folder: Path, kind: str) -> dict[str, Any]:
@@ -250,20 +267,19 @@ def _read_about(folder: Path, kind: str) -> dict[str, Any]:
         raise SourceError(f"There is no {kind} folder at {str(folder)!r}. Check the path.")
     if not path.is_file():
         raise SourceError(f"{str(folder)!r} is no {kind} folder: it has no {_ABOUT}. Build one with infuser.")
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        digest = content.pop("digest")
-    except (ValueError, KeyError, AttributeError, TypeError) as error:
-        raise damaged(path) from error
-    if _digest(_canonical(content)) != digest:
+    content = _intact(path)
+    if content is None:
         raise damaged(path)
     if content["kind"] != kind:
-        raise SourceError(f"{str(folder)!r} is a {content['kind']} folder, not a {kind} folder.")
+        raise SourceError(
+            f"{str(folder)!r} is a {content['kind']} folder, not a {kind} folder. Name another folder, or build one "
+            f"with `infuser {kind} build`."
+        )
     if content["format"] != _FORMAT:
         raise SourceError(
             f"{str(folder)!r} has format {content['format']}, this version of infuser reads {_FORMAT}. Build it again."
         )
-    return {**content, "digest": digest}
+    return content
 
 
 def _open_trie(path: Path, sums: NDArray[np.uint32]) -> marisa_trie.Trie:

@@ -156,7 +156,7 @@ def _count_rows(path: str | Path, rows: Iterator[tuple[int, list[str]]], skipped
                 continue
         if places:
             if len(cells) <= max(places[name] for name in ("mention", "entity")):
-                skipped.add(path, number, f"only {len(cells)} cells", "\t".join(cells))
+                skipped.add(path, number, f"only {len(cells)} of the columns", "\t".join(cells))
                 continue
             values = [cells[places[name]] if places.get(name, len(cells)) < len(cells) else None for name in _COLUMNS]
         elif len(cells) in (2, 3):

@@ -10,6 +10,7 @@ Their files, with a tab written as \t:
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
@@ -17,6 +18,9 @@ from typing import Literal
 from infuser.knowledge.candidate_files import Row, checked_row, lines_of, objects_of
 from infuser.knowledge.candidates import batches
 from infuser.knowledge.facts import Facts, Skipped
+
+_FURTHER = re.compile(r"\s\d+,(?:[01](?:\.\d*)?|\.\d+|\d(?:\.\d+)?[eE]-\d+),")
+"""What begins a candidate, id and prior, after a space: a name with it holds another candidate."""
 
 
 def read_knowbert(path: str | Path, skipped: Skipped | None = None, *, entity: Literal["id", "name"] = "name") -> Facts:
@@ -49,6 +53,8 @@ def _knowbert_rows(path: str | Path, skipped: Skipped, entity_at: int) -> Iterat
             parts = cell.split(",", 2)  # names may hold commas
             if len(parts) != 3:
                 skipped.add(path, number, "a candidate is not id,prior,name", cell)
+            elif _FURTHER.search(parts[2]):
+                skipped.add(path, number, "two candidates without a tab between them", cell)
             elif row := checked_row([mention, parts[entity_at], total * _number(parts[1])], path, number, skipped):
                 yield row
 
@@ -62,7 +68,10 @@ def _number(cell: str) -> float:
 
 def _wordnet_rows(path: str | Path, skipped: Skipped) -> Iterator[Row]:
     for number, record in objects_of(path, skipped):
+        if record.get("type") == "synset":
+            continue
         if record.get("type") != "lemma":
+            skipped.add(path, number, 'its "type" is neither lemma nor synset', record)
             continue
         lemma, percent, _ = str(record.get("id", "")).rpartition("%")
         count = record.get("count", 0)

@@ -15,6 +15,9 @@ from infuser.knowledge.readers.columns import NEEDED, Kind
 SCHEMAS: dict[Kind, pa.Schema] = {"triples": TRIPLES, "entities": ENTITIES}
 _NUMBER = r"^\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*$"
 _WHOLE = r"^\s*\d{1,18}\s*$"
+IDS = ("id", "head", "tail")
+KEYS = (*IDS, "label", "aliases")
+"""What is looked up or looked for in texts; relations and descriptions are only shown."""
 
 Faults = dict[int, str]
 """Rows that cannot be used, by their place, and what is wrong with each; the first reason counts."""
@@ -79,8 +82,25 @@ def decoded(array: pa.Array, name: str, faults: Faults) -> pa.Array:
     return pa.array(texts, pa.string())
 
 
+def note_nulls(texts: pa.Array, name: str, faults: Faults, owners: Any = None) -> None:
+    """Enter the rows whose text holds a null character, which no table of names can keep.
+
+    `owners` has the row of each text, where a row has several.
+    """
+    data = texts.buffers()[2]
+    if data is None or np.frombuffer(data, np.uint8).all():
+        return
+    found = pc.match_substring(texts, "\0").fill_null(False).to_numpy(zero_copy_only=False)
+    for place in np.flatnonzero(found):
+        faults.setdefault(int(place if owners is None else owners[place]), f"the {name} holds a null character")
+
+
 def _texts(array: pa.Array, name: str, faults: Faults, *, needed: bool) -> pa.Array:
     texts = decoded(array, name, faults)
+    if name in KEYS:
+        note_nulls(texts, name, faults)
+    if name in IDS:
+        note(faults, pc.utf8_is_space(texts), f"the {name} is blank")
     if pc.min(pc.binary_length(texts)).as_py() and not texts.null_count:
         return texts
     empty = pc.or_(pc.is_null(texts), pc.equal(texts, "").fill_null(True))
@@ -130,8 +150,11 @@ def _lists(array: pa.Array, name: str, faults: Faults) -> pa.Array:
         lists = pc.split_pattern(decoded(array, name, faults), "|")
     items = pc.utf8_trim_whitespace(pc.list_flatten(lists))
     full = pc.greater(pc.binary_length(items), 0).fill_null(False)
-    owners = pc.list_parent_indices(lists).filter(full)
-    return gather(owners.to_numpy(zero_copy_only=False), items.filter(full), len(array))
+    owners = pc.list_parent_indices(lists).filter(full).to_numpy(zero_copy_only=False)
+    items = items.filter(full)
+    if name in KEYS:
+        note_nulls(items, name, faults, owners)
+    return gather(owners, items, len(array))
 
 
 def gather(owners: Any, items: pa.Array, n_rows: int) -> pa.Array:

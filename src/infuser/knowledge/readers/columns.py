@@ -41,6 +41,8 @@ class Layout(NamedTuple):
     """Our name of each column in turn, "" for columns that are not read."""
     header: bool = False
     """Whether the first line holds names."""
+    n_optional: int = 0
+    """So many of the last columns may be missing in a row."""
 
 
 def match_names(names: Sequence[str], kind: Kind | None = None) -> Layout | None:
@@ -95,9 +97,9 @@ def choose_layout(
         kind = "entities" if narrow and order == "hrt" else "triples"
     if kind == "triples":
         letters = _letters(order)
-        if len(letters) == 3 and widths[4] > widths[3]:
+        if len(letters) == 3:
             letters.append("weight")
-        return Layout("triples", tuple(letters))
+        return Layout("triples", tuple(letters), n_optional=int(len(letters) == 4 and letters[3] == "weight"))
     width = min(widths.most_common(1)[0][0] if widths else 2, len(ENTITIES))
     return Layout("entities", tuple(ENTITIES.names[:width]))
 

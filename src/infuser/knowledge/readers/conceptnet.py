@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from infuser.errors import InputError
 from infuser.knowledge.facts import BATCH, ENTITIES, TRIPLES, Facts, Skipped
 from infuser.knowledge.readers.blocks import read_blocks
-from infuser.knowledge.readers.cells import Faults, all_but, decoded, note
+from infuser.knowledge.readers.cells import Faults, all_but, decoded, note, note_nulls
 from infuser.knowledge.readers.delimited import read_pieces, tell_faults
 from infuser.knowledge.readers.json_tables import read_json_lines
 
@@ -35,6 +35,8 @@ def read_conceptnet(path: str | Path, skipped: Skipped, *, language: str = "en")
         relation, starts, ends, about = (decoded(cells, "text", faults) for cells in piece.cells[1:])
         start, end = (pc.extract_regex(column, _NODE) for column in (starts, ends))
         weight = pc.struct_field(pc.extract_regex(about, _WEIGHT), "weight").cast(pa.float32())
+        for column in (starts, ends):
+            note_nulls(column, "concept", faults)
         note(faults, pc.invert(pc.starts_with(relation, "/r/")), "the relation does not begin with /r/")
         note(faults, pc.invert(pc.greater(weight, 0)).fill_null(True), "no weight above 0")
         tell_faults(piece, faults, path, skipped)

@@ -26,7 +26,7 @@ class Piece(NamedTuple):
     """Part of a table: its columns, and where each row stood."""
 
     cells: list[Any]
-    """One Arrow array of bytes per column."""
+    """One Arrow array of bytes per column; the last columns may be missing when no row has them."""
     numbers: Any
     """Line of each row."""
     bad: list[tuple[int, str, str]]
@@ -59,17 +59,18 @@ def read_delimited(
     layout = choose_layout(sample, str(path), kind=kind, order=order, columns=columns, header=header)
     if layout.header:
         first = _without_first_line(first)
-    for piece in read_pieces(itertools.chain([first], blocks), delimiter, len(layout.columns)):
+    width = len(layout.columns)
+    for piece in read_pieces(itertools.chain([first], blocks), delimiter, width, n_optional=layout.n_optional):
         yield from _facts(piece, layout, path, skipped)
 
 
-def read_pieces(blocks: Iterator[Block], delimiter: str, width: int) -> Iterator[Piece]:
-    """Yield the cells of a table of `width` columns, as bytes."""
+def read_pieces(blocks: Iterator[Block], delimiter: str, width: int, *, n_optional: int = 0) -> Iterator[Piece]:
+    """Yield the cells of a table of `width` columns, as bytes; a row may lack the last `n_optional` of them."""
     for block in blocks:
         if delimiter == "," and b'"' in block.data:  # from here on cells may hold commas and line ends
-            yield from _quoted(itertools.chain([block], blocks), width)
+            yield from _quoted(itertools.chain([block], blocks), width, n_optional)
         elif block.data:
-            yield _plain(block, delimiter, width)
+            yield _plain(block, delimiter, width, n_optional)
 
 
 def _sample_cells(block: Block, delimiter: str) -> list[list[str]]:
@@ -86,7 +87,7 @@ def _sample_cells(block: Block, delimiter: str) -> list[list[str]]:
 
 def _facts(piece: Piece, layout: Layout, path: str | Path, skipped: Skipped) -> Facts:
     """Yield the facts of a piece and tell its bad rows."""
-    named = {name: cells for name, cells in zip(layout.columns, piece.cells, strict=True) if name}
+    named = {name: cells for name, cells in zip(layout.columns, piece.cells, strict=False) if name}
     batch, faults = make_batch(named, layout.kind)
     tell_faults(piece, faults, path, skipped)
     for start in range(0, batch.num_rows, BATCH):
@@ -120,9 +121,10 @@ def _without_first_line(block: Block) -> Block:
     return Block(block.first + 1, block.data[end:])
 
 
-def _plain(block: Block, delimiter: str, width: int) -> Piece:
-    """Return the cells of a block without quoting: the whole block at once where every line has its cells."""
-    table = _parse(block.data, delimiter, width)
+def _plain(block: Block, delimiter: str, width: int, n_optional: int) -> Piece:
+    """Return the cells of a block without quoting: the whole block at once where all lines have the same cells."""
+    n_first = block.data.count(delimiter.encode(), 0, block.data.find(b"\n") % (len(block.data) + 1)) + 1
+    table = _parse(block.data, delimiter, min(max(n_first, width - n_optional), width))
     if table is not None and table.num_rows == block.n_lines:
         return Piece(table.columns, np.arange(block.first, block.first + table.num_rows), [], block)
     good: list[bytes] = []
@@ -133,16 +135,21 @@ def _plain(block: Block, delimiter: str, width: int) -> Piece:
         n_cells = line.count(separator) + 1
         if not line:
             continue
-        if n_cells != width:
-            bad.append((number, f"{n_cells} cells instead of {width}", _shown(line)))
+        if not width - n_optional <= n_cells <= width:
+            bad.append((number, _wrong_width(n_cells, width, n_optional), _shown(line)))
         elif b"\r" in line:
             bad.append((number, "a carriage return inside the line", _shown(line)))
         else:
-            good.append(line)
+            good.append(line + separator * (width - n_cells))
             numbers.append(number)
     table = _parse(b"\n".join([*good, b""]), delimiter, width)
     assert table is not None and table.num_rows == len(good), "every line was checked"
     return Piece(table.columns, np.array(numbers, dtype=np.int64), bad, block)
+
+
+def _wrong_width(n_cells: int, width: int, n_optional: int) -> str:
+    wanted = " or ".join(str(n) for n in range(width - n_optional, width + 1))
+    return f"{n_cells} {'cell' if n_cells == 1 else 'cells'} instead of {wanted}"
 
 
 def _parse(data: bytes, delimiter: str, width: int) -> Any:
@@ -161,7 +168,7 @@ def _parse(data: bytes, delimiter: str, width: int) -> Any:
     return table.combine_chunks().to_batches()[0]
 
 
-def _quoted(blocks: Iterator[Block], width: int) -> Iterator[Piece]:
+def _quoted(blocks: Iterator[Block], width: int, n_optional: int) -> Iterator[Piece]:
     """Yield the cells of comma-separated lines in which cells may be quoted and hold line ends."""
     start = 0
 
@@ -185,12 +192,12 @@ def _quoted(blocks: Iterator[Block], width: int) -> Iterator[Piece]:
         except csv.Error as error:
             bad.append((start + before, f"not a row ({error})", ""))
             continue
-        if len(row) == width:
-            rows.append(row)
+        if width - n_optional <= len(row) <= width:
+            rows.append(row + [""] * (width - len(row)))
             numbers.append(start + before)
         elif row:
             text = _shown(",".join(row).encode("utf-8", "surrogateescape"))
-            bad.append((start + before, f"{len(row)} cells instead of {width}", text))
+            bad.append((start + before, _wrong_width(len(row), width, n_optional), text))
         if len(rows) + len(bad) >= BATCH:
             yield _from_rows(rows, numbers, bad, width)
             rows, numbers, bad = [], [], []

@@ -14,7 +14,7 @@ import pyarrow.json
 from infuser.errors import InputError
 from infuser.knowledge.facts import BATCH, Facts, Skipped
 from infuser.knowledge.readers.blocks import Block, open_stream, read_blocks
-from infuser.knowledge.readers.cells import SCHEMAS, make_batch
+from infuser.knowledge.readers.cells import IDS, KEYS, SCHEMAS, make_batch
 from infuser.knowledge.readers.columns import NEEDED, Kind, kind_of, match_keys
 
 _SAMPLE = 1000
@@ -71,13 +71,20 @@ def read_json_object(path: str | Path, skipped: Skipped, *, column: str = "label
 def _find_names(block: Block, path: str | Path, kind: Kind | None) -> dict[str, str]:
     """Return {our name: key} from the keys of the first objects; what none of them has is looked for by our name."""
     keys: dict[str, None] = {}
+    n_objects = 0
     for line in block.data.split(b"\n", _SAMPLE)[:_SAMPLE]:
         try:
             told = json.loads(line)
         except (ValueError, RecursionError):
             continue
         if isinstance(told, dict):
+            n_objects += 1
             keys.update(dict.fromkeys(told))
+    if not n_objects:
+        raise InputError(
+            f"{path}: not one of its first lines is a JSON object, so it is damaged or no .jsonl file. Check it; one "
+            "object per line is wanted, and packed files end in .gz or .zst."
+        )
     names = match_keys(list(keys), kind)
     if names is None:
         raise InputError(
@@ -163,10 +170,16 @@ def _wrong(row: Mapping[str, Any], kind: Kind) -> str:
             items = value if isinstance(value, list) else [value]
             if not all(isinstance(item, str) and _is_unicode(item) for item in items):
                 return f"the {name} are neither text nor a list of texts"
+            if name in KEYS and any("\0" in item for item in items):
+                return f"the {name} hold a null character"
         elif name in NEEDED[kind] and (value is None or value == ""):
             return f"the {name} is empty"
         elif not isinstance(value, str) or not _is_unicode(value):
             return f"the {name} is not text"
+        elif name in KEYS and "\0" in value:
+            return f"the {name} holds a null character"
+        elif name in IDS and not value.strip():
+            return f"the {name} is blank"
     return next((f"the {name} is empty" for name in NEEDED[kind] if name not in row), "")
 
 

@@ -49,8 +49,9 @@ def read_rdf(path: str | Path, skipped: Skipped, *, language: str = "en", shorte
     is told to `skipped`; in Turtle and TriG, where nobody can say what a broken statement breaks, it is an error.
     """
     gathered = _Gathered(language.casefold(), shorten)
-    for statement in _statements(path, skipped):
-        gathered.take(statement.subject, statement.predicate.value, statement.object)
+    for number, statement in enumerate(_statements(path, skipped), start=1):
+        if not gathered.take(statement.subject, statement.predicate.value, statement.object):
+            skipped.add(path, number, "holds a null character", str(statement), unit="statement")
         if len(gathered.heads) >= BATCH:
             yield gathered.triples()
         if len(gathered.rows) >= BATCH:
@@ -134,23 +135,27 @@ class _Gathered:
     _said: dict[str, list[tuple[int, str]]] = field(default_factory=dict)
     """What was said about the subject: (how well its language fits, text) by role."""
 
-    def take(self, subject: Any, predicate: str, value: Any) -> None:
-        """Sort one statement in."""
+    def take(self, subject: Any, predicate: str, value: Any) -> bool:
+        """Sort one statement in; False if it holds a null character, which no table of names can keep."""
         if subject != self._subject:
             self.close()
             self._subject, self._subject_id = subject, self._id(subject)
         kind = type(value).__name__
+        text = value.value if kind == "Literal" else self._id(value)
+        if "\0" in text or "\0" in self._subject_id:
+            return False
         if kind != "Literal":
             if predicate == _TYPE:
-                self._said.setdefault("types", []).append((0, self._id(value)))
+                self._said.setdefault("types", []).append((0, text))
             elif kind != "Triple" and self._subject_id:  # a statement about a statement has no place in a graph
                 self.heads.append(self._subject_id)
                 self.relations.append(predicate)
-                self.tails.append(self._id(value))
+                self.tails.append(text)
         elif (role := _ROLES.get(predicate)) is None:
             self.n_literals += 1
-        elif (fit := self._fit(value.language)) is not None and value.value:
-            self._said.setdefault(role, []).append((fit, value.value))
+        elif (fit := self._fit(value.language)) is not None and text:
+            self._said.setdefault(role, []).append((fit, text))
+        return True
 
     def close(self) -> None:
         """Make a row of what was said about the subject so far."""

@@ -11,8 +11,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.compute as pc
+
 from infuser.errors import InputError
-from infuser.knowledge.facts import Facts, Skipped
+from infuser.knowledge.facts import ENTITIES, Facts, Skipped
 from infuser.knowledge.readers.blocks import unpacked_name
 from infuser.knowledge.readers.columns import Kind
 from infuser.knowledge.readers.delimited import read_delimited
@@ -20,6 +23,16 @@ from infuser.knowledge.readers.json_tables import read_json_lines, read_json_obj
 from infuser.knowledge.readers.parquet_tables import read_parquet
 
 SUFFIXES = (".tsv", ".txt", ".csv", ".jsonl", ".ndjson", ".json", ".parquet")
+
+
+def _without_gloss(batch: pa.RecordBatch, mark: str) -> pa.RecordBatch:
+    """Return entities whose labels end before a mark; what follows it describes those that have no description."""
+    if batch.schema != ENTITIES:
+        return batch
+    parts = pc.split_pattern(batch["label"], mark, max_splits=1)
+    gloss = pc.list_element(pc.list_slice(parts, 1, 2, return_fixed_size_list=True), 0)
+    batch = batch.set_column(1, ENTITIES.field("label"), pc.list_element(parts, 0))
+    return batch.set_column(3, ENTITIES.field("description"), pc.coalesce(batch["description"], gloss))
 
 
 def read_table(
@@ -30,14 +43,19 @@ def read_table(
     order: str = "hrt",
     columns: Sequence[str] = (),
     header: bool | None = None,
+    label_before: str = "",
 ) -> Facts:
     """Yield the triples or entities of a table.
 
     `kind` says which of the two it holds; otherwise its columns tell (a file of two columns holds ids and labels).
     `order` is the order of a triple's columns in a file without a header: h, r, t, w for a weight, - for one that is
     not read ("rht" for relation first). `columns` names all columns instead, as in ("id", "description"). `header` says
-    whether the first line holds names; None looks.
+    whether the first line holds names; None looks. `label_before` is for labels with a gloss behind them: ", " makes
+    the label "saxony" of "saxony, an area in Germany", and the rest its description.
     """
+    if label_before:
+        facts = read_table(path, skipped, kind=kind, order=order, columns=columns, header=header)
+        return (_without_gloss(batch, label_before) for batch in facts)
     name = unpacked_name(path)
     if name.endswith(".parquet"):
         return read_parquet(path, skipped, kind=kind)

@@ -90,11 +90,6 @@ class Synset:
         """Ids of the meanings that this one is a kind of."""
         return tuple(pointer.target for pointer in self.pointers if pointer.symbol == "@")
 
-    @property
-    def instance_hypernyms(self) -> tuple[str, ...]:
-        """Ids of the classes that this individual (a person, a place) belongs to."""
-        return tuple(pointer.target for pointer in self.pointers if pointer.symbol == "@i")
-
 
 def read_wordnet(folder: str | Path) -> Facts:
     """Yield the entities and triples of a WordNet folder, all four parts of speech.

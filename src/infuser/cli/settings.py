@@ -1,0 +1,117 @@
+"""Settings of sources as people write them, checked before Python would complain: known, complete, of the right type.
+
+Only simple types are looked at, and lists of them; what a path or a table holds is the source's own matter.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import types
+import typing
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from infuser.errors import InputError
+from infuser.registry import SOURCES
+
+_WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
+_LISTED_WORDS = {int: "whole numbers", float: "numbers", str: "texts"}
+_EXAMPLES = {
+    "graph": "triples.tsv, or a built folder",
+    "entities": "names.txt, or a built folder",
+    "correlation": "pairs.tsv",
+    "bracketed-phrases": "trees.txt",
+    "candidates": "FOLDER, which infuser candidates build makes",
+}
+
+
+def fields_of(kind: str) -> list[dataclasses.Field[Any]]:
+    """Return the settings that a kind of source has; none if its class does not list them."""
+    cls = SOURCES[kind]
+    return [field for field in dataclasses.fields(cls) if field.init] if dataclasses.is_dataclass(cls) else []
+
+
+def check_settings(kind: str, settings: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """Return settings that a source of this kind has, each of a type that it takes."""
+    known = [field.name for field in fields_of(kind)]
+    wanted = _types_of(kind)
+    for name, value in settings.items():
+        if known and name not in known:
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            raise InputError(f"{where}: {kind} has no setting {name!r}.{hint} Known: {', '.join(known)}.")
+        if name == "aliases" and isinstance(value, str):  # the file they stand in
+            continue
+        if not _fits(value, wanted.get(name, Any)):
+            file = " or the path of a file" if name == "aliases" else ""
+            raise InputError(f"{where}: {name} is {_shown(value)}; give {_told(wanted[name], value)}{file}.")
+    return dict(settings)
+
+
+def check_complete(kind: str, settings: Mapping[str, Any], where: str) -> None:
+    """See that nothing is missing that a source of this kind cannot do without."""
+    missing = [field for field in fields_of(kind) if _is_needed(field) and field.name not in settings]
+    if not missing:
+        return
+    place = next((field.name for field in fields_of(kind) if not field.kw_only), None)
+    others = "".join(f",{field.name}=VALUE" for field in missing if field.name != place)
+    example = f"{kind}=PATH{others}" if others or kind not in _EXAMPLES else f"{kind}={_EXAMPLES[kind]}"
+    raise InputError(
+        f"{where}: {kind} needs {' and '.join(field.name for field in missing)}, as in --source {example}."
+    )
+
+
+def _is_needed(field: dataclasses.Field[Any]) -> bool:
+    return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+
+
+def _types_of(kind: str) -> dict[str, Any]:
+    try:
+        return typing.get_type_hints(SOURCES[kind]) if fields_of(kind) else {}
+    except NameError:  # a class of somebody else's may name types that exist for type checkers only
+        return {}
+
+
+def _fits(value: Any, wanted: Any) -> bool:
+    origin, arguments = typing.get_origin(wanted), typing.get_args(wanted)
+    if origin in (typing.Union, types.UnionType):
+        return any(_fits(value, one) for one in arguments)
+    if origin is Literal:
+        return value in arguments
+    if wanted is types.NoneType:
+        return value is None
+    if wanted in _WORDS or wanted is Path:
+        return isinstance(value, _accepted(wanted)) and (wanted is bool or not isinstance(value, bool))
+    if origin is Sequence:
+        simple = arguments[0] in _WORDS
+        return isinstance(value, list | tuple) and (not simple or all(_fits(one, arguments[0]) for one in value))
+    if origin in (Mapping, Callable):
+        return isinstance(value, origin)
+    return True
+
+
+def _accepted(wanted: type[Any]) -> Any:
+    return {float: int | float, Path: str | Path}.get(wanted, wanted)
+
+
+def _told(wanted: Any, value: Any) -> str:
+    """Return in words what a setting takes."""
+    origin, arguments = typing.get_origin(wanted), typing.get_args(wanted)
+    if origin in (typing.Union, types.UnionType):
+        ways = [_told(one, value) for one in arguments if one not in (types.NoneType, Path)]
+        return " or ".join(dict.fromkeys(ways))
+    if origin is Literal:
+        return " or ".join(map(repr, arguments))
+    if origin is Sequence:
+        example = f", as in {[value]!r}" if arguments[0] is type(value) else ""
+        return f"a list of {_LISTED_WORDS[arguments[0]]}{example}" if arguments[0] in _LISTED_WORDS else "a list"
+    if origin is Callable:
+        return "a function, which can be given in Python only"
+    return _WORDS.get(wanted, "a table")
+
+
+def _shown(value: Any) -> str:
+    shown = repr(value)
+    return shown if len(shown) <= 60 else f"{shown[:60]}..."
