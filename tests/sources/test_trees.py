@@ -48,7 +48,8 @@ def height(tree: Tree) -> int:
 words = st.one_of(
     st.sampled_from(["(", ")", "[", "]", "{", "}", "1/2", "*", "``", "''", "n't", "–", "日本", "🙂"]),
     st.text(st.characters(exclude_categories=["Z", "C"], exclude_characters="()[]{}\\"), min_size=1, max_size=6).filter(
-        lambda word: not word.isspace()
+        # in Penn files these stand for brackets, so as words they cannot be told apart from them
+        lambda word: not word.isspace() and word.upper() not in {f"-{side}{kind}B-" for side in "LR" for kind in "RSC"}
     ),
 )
 labels = st.sampled_from(["S", "NP", "VP", "PRP$", "``", "-LRB-", ",", "X"])
