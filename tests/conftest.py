@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+import os
+
 import pytest
+from hypothesis import settings
 from miniatures import HEADS, HOSTS, PAIRS, TEXTS, TOKENIZERS, tiny_host, tiny_tokenizer, tokenizer_of_kind
 from transformers import BertModel, PreTrainedTokenizerFast
+
+# the same examples in every run, so that a red run can be repeated; HYPOTHESIS_PROFILE=explore looks for new ones
+settings.register_profile("repeatable", derandomize=True)
+settings.register_profile("explore", derandomize=False)
+settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
 
 @pytest.fixture
