@@ -48,7 +48,7 @@ def test_a_saved_source_names_its_folder_and_refuses_another_one(folder: Path, t
     record = save_source(Entities(str(folder)), tmp_path / "unused")
     assert load_source(record, tmp_path).annotate(["Bern"]) == Entities(folder).annotate(["Bern"])
     NameStore.build(["Basel"]).save(folder)
-    with pytest.raises(SourceError, match="another one than it was"):
+    with pytest.raises(SourceError, match="holds something else now than when it was saved"):
         load_source(record, tmp_path)
     for path in folder.iterdir():
         path.unlink()

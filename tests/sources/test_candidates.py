@@ -61,7 +61,7 @@ def test_a_folder_that_changed_or_is_gone_is_told_when_the_source_is_loaded(tmp_
     folder = build(tmp_path / "cands", KNOWN)
     record = save_source(Candidates(folder), tmp_path)
     build(folder, {"Bern": {"Q1": 9}})
-    with pytest.raises(SourceError, match="built again"):
+    with pytest.raises(SourceError, match="holds something else now"):
         load_source(record, tmp_path)
     shutil.rmtree(folder)
     with pytest.raises(SourceError, match="no candidates folder"):

@@ -264,7 +264,9 @@ def _intact(path: Path) -> dict[str, Any] | None:
 def _read_about(folder: Path, kind: str) -> dict[str, Any]:
     path = folder / _ABOUT
     if not folder.is_dir():
-        raise SourceError(f"There is no {kind} folder at {str(folder)!r}. Check the path.")
+        raise SourceError(
+            f"There is no {kind} folder at {str(folder)!r}. Check the path, or build one: infuser {kind} build."
+        )
     if not path.is_file():
         raise SourceError(f"{str(folder)!r} is no {kind} folder: it has no {_ABOUT}. Build one with infuser.")
     content = _intact(path)

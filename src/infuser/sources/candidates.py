@@ -13,7 +13,7 @@ from infuser.knowledge.artifact import Folder
 from infuser.knowledge.candidate_rule import MentionRule
 from infuser.knowledge.candidates import KIND, CandidateStore, MentionFinder, build_candidates, mentions_of
 from infuser.registry import SOURCES
-from infuser.sources.storage import settings_of
+from infuser.sources.storage import find_folder, name_folder, settings_of
 from infuser.types import Annotations, Span
 
 
@@ -63,20 +63,12 @@ class Candidates(MentionRule):
     def to_json(self) -> dict[str, Any]:
         """Return the settings; a folder is named with the digest of its content, not copied."""
         settings = settings_of(self)
-        return {**settings, "digest": self.finder.store.digest} if isinstance(self.mentions, str) else settings
+        return name_folder(settings, "mentions", KIND) if isinstance(self.mentions, str) else settings
 
     @classmethod
     def from_json(cls, settings: Mapping[str, Any]) -> Self:
         """Return the source of these settings; its folder must be there and unchanged."""
-        settings = dict(settings)
-        digest = settings.pop("digest", None)
-        source = cls(**settings)
-        if source.finder.store.digest != (digest or ""):
-            raise SourceError(
-                f"the candidates in {source.mentions!r} are others than those it was saved with; the folder was built "
-                "again from something else."
-            )
-        return source
+        return cls(**find_folder(settings, "mentions", KIND))
 
     def __getstate__(self) -> dict[str, Any]:
         return settings_of(self)  # a worker opens the folder itself

@@ -13,7 +13,7 @@ from infuser.knowledge.artifact import kind_of
 from infuser.knowledge.gazetteer import Mention, clean_names
 from infuser.knowledge.name_store import KIND, Name, NameStore
 from infuser.registry import SOURCES
-from infuser.sources.storage import settings_of
+from infuser.sources.storage import find_folder, name_folder, settings_of
 from infuser.types import Annotations, Link, Span
 
 
@@ -82,21 +82,14 @@ class Entities:
         )
 
     def to_json(self) -> dict[str, Any]:
-        """Return the settings; a folder is named with its digest, so that another one is not taken for it."""
+        """Return the settings; a folder is named with the digest of its content, not copied."""
         settings = settings_of(self)
-        return {**settings, "digest": self._store.digest} if isinstance(self.names, str) else settings
+        return name_folder(settings, "names", KIND) if isinstance(self.names, str) else settings
 
     @classmethod
     def from_json(cls, settings: Mapping[str, Any]) -> Self:
-        """Return the source of these settings."""
-        settings = dict(settings)
-        digest = settings.pop("digest", None)
-        if digest is not None:
-            settings["names"] = Path(settings["names"])
-        source = cls(**settings)
-        if digest is not None and source._store.digest != digest:
-            raise SourceError(f"the gazetteer in {source.names!r} is another one than it was.")
-        return source
+        """Return the source of these settings; its folder must be there and unchanged."""
+        return cls(**find_folder(settings, "names", KIND))
 
     def __getstate__(self) -> dict[str, Any]:
         return settings_of(self)  # a worker builds its own index, or opens the folder

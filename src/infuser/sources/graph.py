@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Self
 from infuser.errors import SourceError
 from infuser.knowledge.gazetteer import Mention, clean_names
 from infuser.registry import SOURCES
-from infuser.sources.storage import settings_of
+from infuser.sources.storage import find_folder, name_folder, settings_of
 from infuser.types import Annotations, Link, Span
 from infuser.words import readable
 
@@ -100,8 +100,6 @@ class Graph:
         return [self._annotate(text, mentions, meanings) for text, mentions in zip(texts, found, strict=True)]
 
     def _annotate(self, text: str, mentions: list[Mention], known: dict[tuple[int, ...], list[int]]) -> Annotations:
-        for names in {mention.names for mention in mentions} - known.keys():
-            known[names] = self._meanings(names)
         meanings = [known[mention.names] for mention in mentions]
         links: dict[tuple[int, int], Link] = {}
         chosen: dict[int, tuple[float, int]] = {}  # mention to its strongest tie's weight and its own entity in it
@@ -163,33 +161,14 @@ class Graph:
         return settings_of(self)  # a worker opens or builds its own
 
     def to_json(self) -> dict[str, Any]:
-        """Return the settings; of a folder its place and what tells it from another."""
+        """Return the settings; a folder is named with the digest of its content, not copied."""
         settings = settings_of(self)
-        if isinstance(self.triples, Path):
-            settings["triples"] = {"folder": str(self.triples), "digest": self._store.digest}
-        return settings
+        return name_folder(settings, "triples", "graph") if isinstance(self.triples, Path) else settings
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Self:
-        """Return the source whose settings these are; a folder must still hold the same graph."""
-        if not isinstance(data, Mapping):
-            raise SourceError("its settings are missing.")
-        settings = dict(data)
-        if not isinstance(settings.get("triples"), Mapping):
-            return cls(**settings)
-        folder, digest = settings["triples"]["folder"], settings["triples"]["digest"]
-        if not Path(folder).is_dir():
-            raise SourceError(
-                f"Its graph lay in {folder!r}, which is gone. Put it back there, or build it again: infuser graph "
-                f"build FILE... --out {folder}."
-            )
-        source = cls(**settings | {"triples": folder})
-        if source._store.digest != digest:
-            raise SourceError(
-                f"The folder {folder!r} holds another graph now than when it was saved. Build it again from the same "
-                "files, or put the old one back."
-            )
-        return source
+    def from_json(cls, settings: Mapping[str, Any]) -> Self:
+        """Return the source of these settings; its folder must be there and unchanged."""
+        return cls(**find_folder(settings, "triples", "graph"))
 
     @classmethod
     def tiny(cls) -> Self:

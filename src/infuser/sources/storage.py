@@ -27,6 +27,30 @@ def settings_of(source: object) -> dict[str, Any]:
     return {field.name: getattr(source, field.name) for field in dataclasses.fields(source) if field.init}
 
 
+def name_folder(settings: Mapping[str, Any], field: str, kind: str) -> dict[str, Any]:
+    """Return settings whose `field` is a built folder with, beside it, what tells its content from any other."""
+    from infuser.knowledge.artifact import Folder
+
+    return {**settings, field: str(settings[field]), "digest": Folder(settings[field], kind).digest}
+
+
+def find_folder(settings: Mapping[str, Any], field: str, kind: str) -> dict[str, Any]:
+    """Return settings that `name_folder` made, once the folder is found and holds the same; others as they are."""
+    from infuser.knowledge.artifact import Folder
+
+    found = dict(settings)
+    digest = found.pop("digest", None)
+    if digest is not None:
+        folder = Folder(found[field], kind)
+        if folder.digest != digest:
+            raise SourceError(
+                f"the {kind} folder {str(folder.path)!r} holds something else now than when it was saved. Build it "
+                "again from the same files, or put the old one back."
+            )
+        found[field] = folder.path
+    return found
+
+
 def save_source(source: Source, directory: Path) -> dict[str, Any]:
     """Return the JSON record of a source; `directory` is its own, for sources that write files.
 
@@ -64,16 +88,17 @@ def load_source(record: Mapping[str, Any], directory: Path) -> Source:
         if record.get("files"):
             source = cls.load(directory)
         elif not isinstance(settings, Mapping):
-            raise SourceError("its settings are missing.")
+            raise TypeError("its settings are missing.")
         elif hasattr(cls, "from_json"):
             source = cls.from_json(settings)
         else:
             source = cls(**settings)
     except (TypeError, ValueError, KeyError, AttributeError, OSError) as error:
-        raise SourceError(
-            f"The saved source {name!r} cannot be read: {error} The file is damaged or comes from another "
-            f"version of infuser. {_AGAIN}"
-        ) from error
+        # what a source itself says needs no guess
+        guess = (
+            "" if isinstance(error, SourceError) else "The file is damaged or comes from another version of infuser. "
+        )
+        raise SourceError(f"The saved source {name!r} cannot be read: {error} {guess}{_AGAIN}") from error
     if not isinstance(source, Source):
         raise SourceError(
             f"The saved source {name!r} was read as {type(source).__name__}, which is no source. {_AGAIN}"
