@@ -80,8 +80,6 @@ def describe(source: Source) -> dict[str, Any]:
 
 def _settled(value: Any) -> Any:
     """Return a setting by content if it names something on disk: the same folder elsewhere is the same knowledge."""
-    if isinstance(value, Mapping) and {"folder", "digest"} <= set(value):
-        return {"digest": value["digest"]}
     if not isinstance(value, str) or not value:
         return value
     path = Path(value).expanduser()

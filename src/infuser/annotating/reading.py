@@ -49,6 +49,9 @@ class Example(Mapping[str, Any]):
     def __len__(self) -> int:
         return len({*self._values, "annotations"})
 
+    def __repr__(self) -> str:
+        return f"Example({dict(self)!r})"
+
 
 class _OpenShard(NamedTuple):
     texts: pa.LargeStringArray
