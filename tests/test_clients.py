@@ -330,7 +330,7 @@ def test_bertviz_draws_the_attentions() -> None:
                 pages.append(view(attention, tokens, html_action="return").data)
     assert all("bridge" in page and len(page) > 1000 for page in pages)
     with_knowledge, without = pages[0], pages[2]
-    first = float(infused.model(**batch, output_attentions=True).attentions[0][0, 0, 0, 0])
+    first = float(infused.model(**batch, output_attentions=True).attentions[0][0, 0, 0, 0].detach())
     assert str(first)[:8] in with_knowledge
     assert str(first)[:8] not in without
 

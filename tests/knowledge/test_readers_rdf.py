@@ -49,7 +49,7 @@ def read(path: Path, skipped: Skipped | None = None, **options) -> tuple[list[di
 @pytest.mark.parametrize("name", ["a.ttl", "a.ttl.gz", "a.trig"])
 def test_turtle_gives_triples_names_descriptions_and_types(tmp_path, name, caplog):
     path = tmp_path / name
-    path.write_bytes(gzip.compress(TURTLE.encode()) if name.endswith(".gz") else TURTLE.encode())
+    path.write_bytes(gzip.compress(TURTLE.encode(), mtime=0) if name.endswith(".gz") else TURTLE.encode())
     with caplog.at_level(logging.INFO):
         triples, entities = read(path, shorten=True)
     ties = [(row["head"], row["relation"], row["tail"]) for row in triples]

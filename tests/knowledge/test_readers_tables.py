@@ -40,7 +40,7 @@ def write(folder: Path, name: str, content: str | bytes) -> Path:
     path = folder / name
     data = content.encode() if isinstance(content, str) else content
     if name.endswith(".gz"):
-        data = gzip.compress(data)
+        data = gzip.compress(data, mtime=0)
     elif name.endswith(".zst"):
         data = pa.Codec("zstd").compress(data, asbytes=True)
     path.write_bytes(data)
