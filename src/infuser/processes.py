@@ -11,7 +11,7 @@ import os
 import signal
 import traceback
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
@@ -30,91 +30,117 @@ _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS")
 def spread(
     tasks: Iterable[Task], work: Callable[[Task, Tell], Result], n_workers: int, tell: Tell, *, doing: str = "worked"
 ) -> Iterator[Result]:
-    """Yield work(task, tell) for every task, in the order in which they are finished.
+    """Yield work(task, tell) for every task, in the order in which they are finished; see `Crew.spread`."""
+    with Crew(n_workers) as crew:
+        yield from crew.spread(tasks, work, tell, doing=doing)
 
-    With no workers all is done here, one task after another. `work` travels to each process once, so what it opens it
-    may keep; tasks are taken from their iterator only when a process is free. `doing` is for messages.
-    """
-    if n_workers == 0:
-        for task in tasks:
-            yield work(task, tell)
-        return
-    waiting = iter(tasks)
-    with _team(work, n_workers, doing) as team:
-        busy = {worker.connection: worker for worker in team if worker.take(waiting)}
+
+class Crew:
+    """Processes that stay for several pieces of work; they start with the first and end with the `with` block."""
+
+    def __init__(self, n_workers: int) -> None:
+        self.n_workers = n_workers
+        self._team: list[_Worker] = []
+        self._clean_up = ExitStack()
+
+    def __enter__(self) -> Crew:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._clean_up.close()
+
+    def spread(
+        self, tasks: Iterable[Task], work: Callable[[Task, Tell], Result], tell: Tell, *, doing: str = "worked"
+    ) -> Iterator[Result]:
+        """Yield work(task, tell) for every task, in the order in which they are finished.
+
+        With no workers all is done here, one task after another. `work` travels to each process once, so what it opens
+        it may keep; tasks are taken from their iterator only when a process is free. `doing` is for messages.
+        """
+        if self.n_workers == 0:
+            for task in tasks:
+                yield work(task, tell)
+            return
+        waiting = iter(tasks)
+        self._hand_over(work, doing)
+        busy = {worker.connection: worker for worker in self._team if worker.take(waiting, doing)}
         while busy:
             for ready in wait(list(busy)):
                 worker = busy[ready]  # type: ignore[index]  # they are the connections we gave
-                kind, answer = worker.hear()
+                kind, answer = worker.hear(doing)
                 if kind == _TOLD:
                     tell(answer)
                     continue
                 if kind == _FAILED:
                     raise answer
-                if not worker.take(waiting):  # before yielding: whoever takes the result may take a while
+                if not worker.take(waiting, doing):  # before yielding: whoever takes the result may take a while
                     del busy[worker.connection]
                 yield answer
 
+    def _hand_over(self, work: Callable[..., Any], doing: str) -> None:
+        try:
+            message = bytes(ForkingPickler.dumps(work))
+        except Exception as error:
+            raise InputError(
+                f"The work cannot be handed to worker processes: {error}. Functions among the settings of a source "
+                "must be defined in a module; or work without workers."
+            ) from error
+        if not self._team:
+            self._start()
+        for worker in self._team:
+            worker.send((_WORK, message), doing)
+
+    def _start(self) -> None:
+        spawning = multiprocessing.get_context("spawn")  # forking a process that runs threads (Arrow, torch) can hang
+        for _ in range(self.n_workers):
+            ours, theirs = spawning.Pipe()
+            process = spawning.Process(target=_work, args=(theirs,), daemon=True)
+            process.start()
+            theirs.close()
+            self._clean_up.callback(_end, process, ours)
+            self._team.append(_Worker(process, ours))
+
 
 _TOLD, _FAILED, _DONE = range(3)
+_WORK, _TASK = range(2)
 
 
 @dataclass(frozen=True)
 class _Worker:
     process: BaseProcess
     connection: Connection
-    doing: str
 
-    def take(self, waiting: Iterator[Any]) -> bool:
+    def take(self, waiting: Iterator[Any], doing: str) -> bool:
         """Hand over the next task; False if there is none."""
         for task in waiting:
-            try:
-                self.connection.send(task)
-            except OSError as error:
-                raise self._dead() from error
+            self.send((_TASK, task), doing)
             return True
         return False
 
-    def hear(self) -> tuple[int, Any]:
+    def send(self, message: tuple[int, Any], doing: str) -> None:
+        """Send work or a task."""
+        try:
+            self.connection.send(message)
+        except OSError as error:
+            raise self._dead(doing) from error
+
+    def hear(self, doing: str) -> tuple[int, Any]:
         """Return what the worker says: how much is done, a result, or what went wrong."""
         try:
             answer: tuple[int, Any] = self.connection.recv()
         except (EOFError, OSError) as error:
-            raise self._dead() from error
+            raise self._dead(doing) from error
         return answer
 
-    def _dead(self) -> InfuserError:
+    def _dead(self, doing: str) -> InfuserError:
         self.process.join(timeout=5)
         code = self.process.exitcode
         how = f"was killed by signal {-code}" if code is not None and code < 0 else f"ended with exit code {code}"
         cause = " Signal 9 often means that memory ran out." if code == -9 else ""
         return InfuserError(
-            f"A worker process {how} while it {self.doing}.{cause} What is finished stays: run the same again, perhaps "
-            "with fewer workers. (A script of your own needs `if __name__ == '__main__':` around its work.)"
+            f"A worker process {how} while it {doing}.{cause} What is finished stays: run the same again, perhaps with "
+            "fewer workers. (A script of your own needs `if __name__ == '__main__':` around its work.)"
         )
-
-
-@contextmanager
-def _team(work: Callable[..., Any], n_workers: int, doing: str) -> Iterator[list[_Worker]]:
-    """Start workers, and end them whatever happens."""
-    try:
-        message = bytes(ForkingPickler.dumps(work))
-    except Exception as error:
-        raise InputError(
-            f"The work cannot be handed to worker processes: {error}. Functions among the settings of a source must be "
-            "defined in a module; or work without workers."
-        ) from error
-    spawning = multiprocessing.get_context("spawn")  # forking a process that runs threads (Arrow, torch) can hang
-    with ExitStack() as clean_up:
-        team = []
-        for _ in range(n_workers):
-            ours, theirs = spawning.Pipe()
-            process = spawning.Process(target=_work, args=(theirs, message), daemon=True)
-            process.start()
-            theirs.close()
-            clean_up.callback(_end, process, ours)
-            team.append(_Worker(process, ours, doing))
-        yield team
 
 
 def _end(process: BaseProcess, connection: Connection) -> None:
@@ -125,19 +151,22 @@ def _end(process: BaseProcess, connection: Connection) -> None:
         process.join()
 
 
-def _work(connection: Connection, message: bytes) -> None:
+def _work(connection: Connection) -> None:
     """Do what comes until nothing more can come."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # who presses Ctrl-C speaks to the parent, which ends us
     for name in _THREADS:
         os.environ.setdefault(name, "1")  # the workers are the parallelism
-    work: Callable[[Any, Tell], Any] | None = None
+    message, work = b"", None
     with suppress(EOFError, OSError):  # when the parent is gone
         while True:
-            task = connection.recv()
+            kind, content = connection.recv()
+            if kind == _WORK:
+                message, work = content, None
+                continue
             try:
                 if work is None:
                     work = ForkingPickler.loads(message)
-                answer = (_DONE, work(task, lambda n: connection.send((_TOLD, n))))
+                answer = (_DONE, work(content, lambda n: connection.send((_TOLD, n))))
             except BaseException as error:
                 answer = (_FAILED, _portable(error))
             connection.send(answer)
