@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from infuser.types import PAIR_BREAK
-from infuser.words import find_tokens, find_words, fold, readable
+from infuser.words import Word, find_tokens, find_words, fold, readable
 
 
 @pytest.mark.parametrize(
@@ -65,6 +65,15 @@ def test_tokens_cover_everything_but_white_space(text: str) -> None:
 @given(st.text(alphabet=st.characters(categories=["L", "M", "N"])))
 def test_canonically_equal_words_are_folded_alike(word: str) -> None:
     assert fold(unicodedata.normalize("NFD", word)) == fold(unicodedata.normalize("NFC", word))
+
+
+@settings(deadline=None)
+@given(st.text(alphabet=st.characters(max_codepoint=127)))
+def test_a_text_in_ascii_has_the_same_words_on_the_short_way(text: str) -> None:
+    longer = find_words(text + " \u00e9")  # one letter beyond ASCII, and the long way is taken
+    assert find_words(text) == longer[:-1]
+    assert longer[-1].folded == "\u00e9"
+    assert all(type(word) is Word for word in find_words(text))
 
 
 def test_all_of_a_short_text_is_readable() -> None:

@@ -40,6 +40,7 @@ _LOOK_ALIKES = {ord("’"): "'", ord("‐"): "-", ord("‑"): "-", 0xFE0E: None,
 
 
 _ASCII_PIECES = re.compile(r" ?\w+| ?[^\w\s]|\s+")
+_ASCII_WORDS = re.compile(r"\w+", re.ASCII)
 
 
 class Word(NamedTuple):
@@ -89,6 +90,9 @@ class WordBorders:
 
 def find_words(text: str) -> list[Word]:
     """Return the words of a text, folded, in order."""
+    if text.isascii():  # no marks, no unspaced scripts, and folding is lower case: the same in half the time
+        new = tuple.__new__
+        return [new(Word, (match.start(), match.end(), match[0])) for match in _ASCII_WORDS.finditer(text.lower())]
     folding = _Folding(fold)
     return [Word(start, end, folding[text[start:end]]) for start, end in word_borders(text)]
 

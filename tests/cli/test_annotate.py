@@ -13,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from cli.commands import COLUMNS, error_of, run_command, write_lines
+from spark_cluster import MASTER, needs_spark, spark_local  # noqa: F401  a fixture
 
 from infuser.annotating import Annotated, read_frequencies
 from infuser.knowledge.graph_build import build_graph, facts_of
@@ -178,6 +179,26 @@ def test_workers_started_by_the_command_write_the_same_bytes(names: str, tmp_pat
     assert "4,500 texts" in child.stdout and "4,500 of 4,500 texts" in child.stderr
     alone, team = ({path.name: path.read_bytes() for path in (tmp_path / of).iterdir()} for of in ("alone", "team"))
     assert team == alone and len(alone) == 5  # three shards
+
+
+@pytest.mark.slow
+@needs_spark
+@pytest.mark.usefixtures("spark_local")
+def test_spark_started_by_the_command_writes_the_same_bytes(names: str, tmp_path: Path) -> None:
+    data = write_lines(tmp_path / "t.txt", *(f"Bern lies on the Aare, says {n}" for n in range(4500)))
+    arguments = ["annotate", data, "--source", names, "--no-cache", "--out"]
+    run_command(*arguments, tmp_path / "alone")
+    result = run_command(*arguments, tmp_path / "spark", "--engine", "spark", "--master", MASTER)
+    assert "4,500 texts" in result.output and "4,500 of 4,500 texts" in result.stderr
+    alone, spark = ({path.name: path.read_bytes() for path in (tmp_path / of).iterdir()} for of in ("alone", "spark"))
+    assert spark == alone and len(alone) == 5  # three shards
+
+
+def test_the_settings_of_one_engine_are_refused_with_the_other(names: str, tmp_path: Path) -> None:
+    data = write_lines(tmp_path / "t.txt", "Bern")
+    arguments = ("annotate", data, "--source", names, "--no-cache", "--out", tmp_path / "out")
+    assert "--master 'local[4]'" in error_of(*arguments, "--engine", "spark", "--workers", 2)
+    assert "--engine spark" in error_of(*arguments, "--master", MASTER)
 
 
 def test_other_data_is_refused_and_restart_helps(names: str, tmp_path: Path) -> None:

@@ -7,7 +7,8 @@
 | fingerprints | what tells one source from another                                                   |
 | remembering  | a source that remembers its answers, by the content of the text                      |
 | shards       | the texts of an input in pieces, and one piece after another annotated               |
-| workers      | processes that annotate pieces                                                       |
+| workers      | pieces annotated by processes of this machine                                        |
+| on_spark     | pieces annotated by a Spark cluster                                                  |
 | journal      | what is finished, so that a run that was killed goes on                              |
 | run          | `annotate`: all of the above in one pass                                             |
 | reading      | `Annotated`: the folder that `annotate` wrote, as training examples                  |

@@ -8,8 +8,9 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from infuser.annotating import frequencies, shards
 from infuser.annotating.files import canonical, write_arrow
@@ -17,9 +18,10 @@ from infuser.annotating.fingerprints import describe, mark_of, name_of
 from infuser.annotating.journal import Journal, clear, open_journal
 from infuser.annotating.reading import Annotated
 from infuser.annotating.remembering import remember
-from infuser.annotating.shards import Row, RunningDigest, Survey, cut, look_through, read_rows
+from infuser.annotating.shards import Row, RunningDigest, Shard, Survey, cut, look_through, read_rows
 from infuser.annotating.workers import Task, annotate_shards
 from infuser.errors import InputError
+from infuser.spark import check_engine
 from infuser.types import Source
 from infuser.writing import held
 
@@ -31,6 +33,9 @@ _LONGEST_RECORD = 1 << 16
 Progress = Callable[[int, int], None]
 """Called with the number of texts that are done and of all; the first call tells what was done by an earlier run."""
 
+Work = Callable[..., Iterator[Shard]]
+"""Makes shards: called with tasks, sources and a folder; `tell` hears how many texts were done."""
+
 
 def annotate(
     examples: Iterable[Mapping[str, Any] | str],
@@ -38,6 +43,8 @@ def annotate(
     out: str | Path,
     *,
     workers: int = 0,
+    engine: Literal["local", "spark"] = "local",
+    master: str | None = None,
     cache: str | Path | None = None,
     restart: bool = False,
     progress: Progress | None = None,
@@ -48,7 +55,8 @@ def annotate(
     `examples` are texts, or mappings with `text` and perhaps `pair`; they are read twice, so give a list or another
     thing that can be. A run that was killed goes on when it is made again; another input or other sources are refused
     unless `restart`. With `cache`, a folder, answers are taken from there and kept there; `default_cache()` is the one
-    of the commands. `about` is kept in the folder's about.json.
+    of the commands. `about` is kept in the folder's about.json. The engine "spark" annotates on a Spark cluster instead
+    of `workers` of this machine: the one with this `master`, or the one of the session that runs in this process.
     """
     if iter(examples) is examples:
         raise InputError("The examples can be read only once. Give a list, or an object whose __iter__ starts anew.")
@@ -56,6 +64,7 @@ def annotate(
         raise InputError("There is no source to ask. Give at least one.")
     if workers < 0:
         raise InputError(f"workers={workers}; give 0 to work in this process, or how many to start.")
+    check_engine(engine, master, workers)
     folder = Path(out)
     survey = look_through(read_rows(examples))
     if not survey.n_texts:
@@ -69,8 +78,14 @@ def annotate(
         ],
         "shard size": {"texts": shards.TEXTS, "characters": shards.CHARACTERS},
     }
+    if engine == "spark":
+        from infuser.annotating.on_spark import annotate_on_spark
+
+        work: Work = partial(annotate_on_spark, master=master, described=described)
+    else:
+        work = partial(annotate_shards, n_workers=workers)
     with _sole(folder), open_journal(folder, made_with, restart=restart) as journal:
-        _annotate_rest(journal, examples, remember(sources, cache, marks), survey, workers, progress or _tell_nobody)
+        _annotate_rest(journal, examples, remember(sources, cache, marks), survey, work, progress or _tell_nobody)
         written = (shard.written.open(folder) for _, shard in sorted(journal.finished.items()))
         counted = write_arrow(folder / "frequencies.arrow", frequencies.count(written, len(sources)))
         journal.close(
@@ -87,7 +102,7 @@ def _annotate_rest(
     examples: Iterable[Any],
     sources: Sequence[Source],
     survey: Survey,
-    n_workers: int,
+    work: Work,
     progress: Progress,
 ) -> None:
     """Make every shard that is not finished yet."""
@@ -103,7 +118,7 @@ def _annotate_rest(
         progress(n_done, survey.n_texts)
 
     tasks = _unfinished(cut(_watched(read_rows(examples), passed)), frozenset(journal.finished))
-    for shard in annotate_shards(tasks, sources, journal.folder, n_workers, tell):
+    for shard in work(tasks, sources, journal.folder, tell=tell):
         journal.add(shard)
     if passed.survey() != survey:
         clear(journal.folder)

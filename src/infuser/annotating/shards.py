@@ -122,6 +122,13 @@ def write_shard(
     folder: Path, number: int, rows: Sequence[Row], sources: Sequence[Source], tell: Callable[[int], None]
 ) -> Shard:
     """Annotate the rows of one shard and write it; `tell` hears how many texts were done since it was last told."""
+    return keep_shard(folder, number, *annotate_rows(rows, sources, tell))
+
+
+def annotate_rows(
+    rows: Sequence[Row], sources: Sequence[Source], tell: Callable[[int], None]
+) -> tuple[pa.RecordBatch, list[dict[str, int]]]:
+    """Return the content of a shard, and how much each source found."""
     joined = [join_pair(*row) for row in rows]
     found: list[list[Any]] = [[] for _ in sources]
     for start in range(0, len(joined), _BATCH):
@@ -140,8 +147,12 @@ def write_shard(
         except SourceError as error:
             raise SourceError(f"{type(source).__name__}: {error}") from error
     forget_nothing(sources)
-    written = write_arrow(folder / shard_file(number), pa.record_batch(columns))
-    return Shard(number, len(rows), written, [_counts(of_source) for of_source in found])
+    return pa.record_batch(columns), [_counts(of_source) for of_source in found]
+
+
+def keep_shard(folder: Path, number: int, content: pa.RecordBatch, found: list[dict[str, int]]) -> Shard:
+    """Write the content of a shard, wherever it was made."""
+    return Shard(number, content.num_rows, write_arrow(folder / shard_file(number), content), found)
 
 
 def _counts(found: Sequence[Any]) -> dict[str, int]:

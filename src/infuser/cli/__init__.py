@@ -8,7 +8,7 @@ import typer
 from typer.core import TyperGroup
 
 from infuser import __version__
-from infuser.cli import assets, candidates, gazetteer, graph
+from infuser.cli import assets, candidates, correlation, gazetteer, graph
 from infuser.cli.annotate import annotate
 from infuser.cli.demo import demo
 from infuser.cli.explain import explain
@@ -65,5 +65,6 @@ app.command()(explain)
 app.command()(annotate)
 app.add_typer(graph.app, name="graph")
 app.add_typer(candidates.app, name="candidates")
+app.add_typer(correlation.app, name="correlation")
 app.add_typer(gazetteer.app, name="gazetteer")
 app.add_typer(assets.app, name="assets")

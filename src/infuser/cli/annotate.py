@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.console import Console
@@ -50,6 +50,19 @@ def annotate(
     text_column: TextColumn = "text",
     pair_column: PairColumn = None,
     workers: Annotated[int, typer.Option(min=0, help="Processes that annotate; 0 works in this one.")] = 0,
+    engine: Annotated[
+        Literal["local", "spark"],
+        typer.Option(help="local: this machine, see --workers. spark: a Spark cluster. Both write the same bytes."),
+    ] = "local",
+    master: Annotated[
+        str | None,
+        typer.Option(
+            help="Where Spark runs: spark://HOST:7077, yarn, k8s://..., sc://HOST or local[4]. Else what Spark's own "
+            "settings say, or all cores of this machine.",
+            metavar="URL",
+            show_default=False,
+        ),
+    ] = None,
     restart: Annotated[
         bool, typer.Option("--restart", help="Start anew instead of going on where a run was stopped.")
     ] = False,
@@ -77,6 +90,7 @@ def annotate(
     Examples:
       infuser annotate train.csv --source spacy-entities --out notes --workers 4
       infuser annotate texts.jsonl --source graph=triples.tsv,hops=2 --out notes
+      infuser annotate big.parquet --source DIR --out notes --engine spark
     """
     if data == STDIN:
         raise InputError("annotate reads its input twice, so it cannot be standard input. Give a file.")
@@ -112,6 +126,8 @@ def annotate(
                 named,
                 out,
                 workers=workers,
+                engine=engine,
+                master=master,
                 cache=chosen_cache(cache, no_cache),
                 restart=restart,
                 progress=progress,

@@ -21,7 +21,7 @@ _LISTED_WORDS = {int: "whole numbers", float: "numbers", str: "texts"}
 _EXAMPLES = {
     "graph": "triples.tsv, or a built folder",
     "entities": "names.txt, or a built folder",
-    "correlation": "pairs.tsv",
+    "correlation": "pairs.tsv, or a built folder",
     "bracketed-phrases": "trees.txt",
     "candidates": "FOLDER, which infuser candidates build makes",
 }

@@ -26,7 +26,13 @@ from infuser.registry import SOURCES
 from infuser.types import Source
 
 _PANEL = "Knowledge"
-_KIND_OF_FOLDER = {"graph": "graph", "gazetteer": "entities", "entities": "entities", "candidates": "candidates"}
+_KIND_OF_FOLDER = {
+    "graph": "graph",
+    "gazetteer": "entities",
+    "entities": "entities",
+    "candidates": "candidates",
+    "correlation": "correlation",
+}
 """Which source reads which kind of folder that infuser built."""
 _SETTING = re.compile(r",(?=\w+=)")
 _OPENING = "\"'[{"
@@ -61,7 +67,8 @@ EntityFiles = Annotated[
 ]
 PhraseFiles = Annotated[list[Path] | None, _files("--phrases", "Phrases, one per line.")]
 CorrelationFiles = Annotated[
-    list[Path] | None, _files("--correlation", "Words that go together: word<TAB>word<TAB>score.")
+    list[Path] | None,
+    _files("--correlation", "Words that go together: word<TAB>word<TAB>score; or a built folder.", metavar="FILE|DIR"),
 ]
 GraphFiles = Annotated[
     list[Path] | None,
@@ -120,7 +127,7 @@ def read_sources(
     if aliases and not graph:
         raise InputError("--aliases names the entities of a graph, but there is no --graph FILE.")
     if terms and not correlation:
-        raise InputError("--terms takes its terms from a correlation table, but there is no --correlation FILE.")
+        raise InputError("--terms takes its terms from a correlation table, but there is no --correlation.")
     read = [] if sources is None else _from_file(sources)
     read += [source for given in named or () for source in read_named(given)]
     read += [_from_path("entities", path, {}) for path in entities or ()]

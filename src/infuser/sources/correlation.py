@@ -1,24 +1,32 @@
 """Term correlation: words that keep each other's company are tied, in the text and just outside it.
 
-The table holds a score for a pair of words, usually pointwise mutual information. A tie weighs score / Z, where Z is
-the table's largest score, so weights lie in (0, 1]; a negative score is no tie. This table lives in memory.
+The table is a few scores of yours, or a folder that `infuser correlation build` made from a corpus; both are asked in
+the same way. How scores are computed is told in `knowledge/correlation_scores.py`.
 """
 
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
+import os
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations
-from typing import Any, Self
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
 
 from infuser.errors import SourceError
 from infuser.registry import SOURCES
-from infuser.sources.storage import settings_of
-from infuser.types import Annotations, Link, Span, Term
+from infuser.sources.storage import find_folder, name_folder, settings_of
+from infuser.types import PAIR_BREAK, Annotations, Link, Span, Term
 from infuser.words import Word, find_words, readable
+
+if TYPE_CHECKING:
+    from infuser.knowledge.correlation_table import TieTable
+    from infuser.knowledge.correlation_terms import Asked, Found
+
+_KIND = "correlation"
 
 
 @SOURCES.register("correlation")
@@ -26,12 +34,19 @@ from infuser.words import Word, find_words, readable
 class Correlation:
     """Ties every two words of a text that the table knows as a pair, and adds terms that are close to the text.
 
+    A tie weighs between 0 and 1: the score itself if it is normalised PMI, as in a folder unless it was built otherwise;
+    any other score is divided by Z, the largest one of the table. A score that is not positive is no tie.
+
     Words are compared folded (see `words.py`). The table is symmetric; a pair that is listed twice, in whatever
     order or case, has its larger score. Two occurrences of one word are tied only if the table pairs it with itself.
+
+    Only a folder built from pairs of texts (queries and ads) tells left from right: there ties lead from a word of one
+    side to a word of the other, and terms are words of the other side. The left side ends at the first paragraph break
+    of a text: what people look for is short, what they find may have paragraphs. A text without a break is a left side.
     """
 
-    scores: Mapping[tuple[str, str], float] | Iterable[tuple[str, str, float]]
-    """{("cat", "mouse"): 3.1}, or rows ("cat", "mouse", 3.1)."""
+    scores: Mapping[tuple[str, str], float] | Iterable[tuple[str, str, float]] | str | Path
+    """{("cat", "mouse"): 3.1}, or rows ("cat", "mouse", 3.1); or the folder of a table."""
     n_terms: int = 0
     """How many terms that are not in the text are added: those with the highest average weight over its distinct
     words, where a word without a tie counts 0; equals in alphabetical order."""
@@ -46,97 +61,91 @@ class Correlation:
                 f"n_terms={self.n_terms}, n_words={self.n_words}, minimum={self.minimum} cannot be used: n_terms and "
                 "minimum must be 0 or more, n_words 1 or more."
             )
-        object.__setattr__(self, "scores", _table(self.scores))
+        if isinstance(self.scores, str | Path):
+            object.__setattr__(self, "scores", Path(os.path.abspath(self.scores)))
+            self._table  # says at once when there is none  # noqa: B018
+        else:
+            object.__setattr__(self, "scores", _table(self.scores))
+
+    @classmethod
+    def load(cls, folder: str | Path, *, n_terms: int = 0, minimum: float = 0.0, n_words: int = 512) -> Self:
+        """Return the source of a folder that `infuser correlation build` made."""
+        return cls(Path(folder), n_terms=n_terms, minimum=minimum, n_words=n_words)
 
     @classmethod
     def from_texts(
         cls, texts: Iterable[str], *, min_count: int = 2, n_terms: int = 0, minimum: float = 0.0, n_words: int = 512
     ) -> Self:
-        """Return the table of a corpus: log p(x, y) / (p(x) p(y)) over texts, where it is positive.
+        """Return the table of a small corpus: log2 p(x, y) / (p(x) p(y)) over texts, where it is positive.
 
-        Words and pairs in fewer than `min_count` texts are left out: what was seen once scores high by accident.
+        Words and pairs in fewer than `min_count` texts are left out: what was seen once scores high by accident. For a
+        large corpus, or other units and scores, build a folder: `infuser correlation build`.
         """
+        from infuser.counting import Counting, count_texts
+        from infuser.knowledge.correlation_scores import Scoring, score_pairs
+
         if isinstance(texts, str):
             raise SourceError("from_texts takes a list of texts, not one string.")
-        documents = [sorted({word.folded for word in find_words(text)}) for text in texts]
-        counts = Counter(word for document in documents for word in document)
-        pairs = Counter(
-            pair
-            for document in documents
-            for pair in combinations([word for word in document if counts[word] >= min_count], 2)
+        settings = Counting(unit="document", min_count=min_count, min_pairs=min_count)
+        counts = count_texts(texts, settings)
+        first, second = np.divmod(np.asarray(counts.keys), max(len(counts.words), 1))
+        scores = score_pairs(
+            *(Scoring("pmi"), settings, counts.left, counts.right, counts.n_units),
+            *(first, second, np.asarray(counts.pair_counts)),
         )
-        scores = {
-            (one, other): math.log(n_both * len(documents) / (counts[one] * counts[other]))
-            for (one, other), n_both in pairs.items()
-            if n_both >= min_count
-        }
-        positive = {pair: score for pair, score in scores.items() if score > 0}
+        words, rows = counts.words.to_pylist(), zip(first.tolist(), second.tolist(), scores.tolist(), strict=True)
+        positive = [(words[one], words[other], score) for one, other, score in rows if score > 0]
         return cls(positive, n_terms=n_terms, minimum=minimum, n_words=n_words)
 
     def annotate(self, texts: Sequence[str]) -> list[Annotations]:
         """Return the tied words of each text, and the terms added to it."""
-        return [self._annotate(text) for text in texts]
+        from infuser.knowledge.correlation_terms import find_ties
 
-    def _annotate(self, text: str) -> Annotations:
+        readings = [self._read(text) for text in texts]
+        found = find_ties(self._table.ties, [reading.asked for reading in readings], self.n_terms)
+        return [reading.annotations(ties, self._table) for reading, ties in zip(readings, found, strict=True)]
+
+    def _read(self, text: str) -> _Reading:
         words = find_words(text)
-        terms = self._terms({word.folded for word in words}) if self.n_terms else []
-        kept = [words[number] for number in readable(text, [word.start for word in words], self.n_words)]
-        places: dict[str, list[int]] = defaultdict(list)  # word to its numbers in `kept`
-        for number, word in enumerate(kept):
-            places[word.folded].append(number)
-        pairs = sorted(self._pairs(places))
-        ties = {term: {number: self._tied[term][word] for word, number in self._beside(term, kept)} for term in terms}
-        tied = {number for one, other, _ in pairs for number in (one, other)}.union(*ties.values())
-        span_of = {number: place for place, number in enumerate(sorted(tied))}
-        return Annotations(
-            text,
-            tuple(
-                Span(kept[number].start, kept[number].end, label="word", id=kept[number].folded) for number in span_of
-            ),
-            tuple(Link(span_of[one], span_of[other], weight) for one, other, weight in pairs),
-            tuple(
-                Term(term, tuple((span_of[number], weight) for number, weight in sorted(near.items())))
-                for term, near in ties.items()
-                if near
-            ),
-        )
-
-    def _pairs(self, places: Mapping[str, list[int]]) -> Iterable[tuple[int, int, float]]:
-        """Yield (earlier place, later place, weight) for every two places whose words are tied."""
-        for word, here in places.items():
-            for other, weight in _shared(self._tied.get(word, {}), places):
-                if other == word:
-                    yield from ((one, two, weight) for one, two in combinations(here, 2))
-                elif word < other:
-                    yield from ((min(one, two), max(one, two), weight) for one in here for two in places[other])
-
-    def _terms(self, words: set[str]) -> list[str]:
-        """Return the terms outside the text with the highest sum of weights; the average differs by a constant."""
-        sums: dict[str, float] = defaultdict(float)
-        for word in sorted(words):
-            for other, weight in self._tied.get(word, {}).items():
-                if other not in words:
-                    sums[other] += weight
-        # rounding: sums that differ by the order of addition only are equal
-        return sorted(sums, key=lambda term: (-round(sums[term], 12), term))[: self.n_terms]
-
-    def _beside(self, term: str, words: Sequence[Word]) -> list[tuple[str, int]]:
-        near = self._tied[term]
-        return [(word.folded, number) for number, word in enumerate(words) if word.folded in near]
+        nodes = np.array(self._table.nodes_of([word.folded for word in words]), np.int64)
+        if self._table.n_sides == 2:
+            place = text.find(PAIR_BREAK)
+            right = place >= 0 and np.array([word.start for word in words]) > place
+            nodes += np.where(nodes >= 0, right, 0)
+        kept = np.array(readable(text, [word.start for word in words], self.n_words), np.int64)
+        return _Reading(text, words, nodes, kept[nodes[kept] >= 0])
 
     @cached_property
-    def _tied(self) -> dict[str, dict[str, float]]:
-        """Word to its partners and the weights of their ties."""
-        table = _table(self.scores)
-        largest = max(table.values(), default=0.0)
-        tied: dict[str, dict[str, float]] = defaultdict(dict)
-        for (one, other), score in table.items():
-            if score > self.minimum:
-                tied[one][other] = tied[other][one] = score / largest
-        return dict(tied)
+    def _table(self) -> TieTable:
+        """The table, opened or built when first needed; only what is tied is in it."""
+        if isinstance(self.scores, Path):
+            from infuser.knowledge.correlation_store import CorrelationStore
+
+            store = CorrelationStore.open(self.scores)
+            scale = 1.0 if store.scoring.score == "npmi" else store.about["largest"]
+            return store.table.above(self.minimum / scale) if self.minimum and scale else store.table
+        from infuser.knowledge.correlation_build import make_table
+
+        scores: Any = self.scores
+        tied = [(one, other, score) for (one, other), score in scores.items() if score > self.minimum]
+        words = sorted({word for one, other, _ in tied for word in (one, other)})
+        number = {word: place for place, word in enumerate(words)}
+        first, second = (np.array([number[row[side]] for row in tied], np.int64) for side in (0, 1))
+        largest = max(scores.values(), default=0.0)
+        return make_table(words, first, second, np.array([score / largest for *_, score in tied], np.float64))
 
     def __getstate__(self) -> dict[str, Any]:
-        return settings_of(self)  # a worker builds its own index
+        return settings_of(self)  # a worker builds its own table, or opens the folder
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the settings; a folder is named with the digest of its content, not copied."""
+        settings = settings_of(self)
+        return name_folder(settings, "scores", _KIND) if isinstance(self.scores, Path) else settings
+
+    @classmethod
+    def from_json(cls, settings: Mapping[str, Any]) -> Self:
+        """Return the source of these settings; its folder must be there and unchanged."""
+        return cls(**find_folder(settings, "scores", _KIND))
 
     @classmethod
     def tiny(cls) -> Self:
@@ -145,11 +154,39 @@ class Correlation:
         return cls(pairs, n_terms=1)
 
 
-def _shared(near: Mapping[str, float], places: Mapping[str, list[int]]) -> Iterable[tuple[str, float]]:
-    """Return the partners that are in the text, in time of the smaller of the two."""
-    if len(near) <= len(places):
-        return [(word, weight) for word, weight in near.items() if word in places]
-    return [(word, near[word]) for word in places if word in near]
+class _Reading:
+    """A text as the table sees it."""
+
+    def __init__(self, text: str, words: list[Word], nodes: Any, kept: Any) -> None:
+        from infuser.knowledge.correlation_terms import Asked
+
+        self._text, self._words = text, words
+        self._kept = kept
+        """The words that ties may reach, by their places; all of them are in the table."""
+        mine, self._node_of = np.unique(nodes[kept], return_inverse=True)
+        others = np.setdiff1d(nodes[nodes >= 0], mine) if len(kept) < len(words) else mine[:0]
+        self.asked: Asked = Asked(mine, others)
+
+    def annotations(self, found: Found, table: TieTable) -> Annotations:
+        """Return what was found in terms of the text."""
+        weights = np.triu(found.weights[self._node_of[:, None], self._node_of], 1)
+        ties = found.ties[self._node_of]
+        tied = np.flatnonzero(weights.any(axis=0) | weights.any(axis=1) | ties.any(axis=1))
+        weights, ties = weights[tied[:, None], tied], ties[tied]
+        words = [self._words[place] for place in self._kept[tied].tolist()]
+        one, other = np.nonzero(weights)  # in the order of the text
+        links = zip(one.tolist(), other.tolist(), weights[one, other].tolist(), strict=True)
+        terms = []
+        for number, near in zip(found.terms.tolist(), ties.T, strict=True):
+            spans = np.flatnonzero(near)
+            if len(spans):
+                terms.append(Term(table.word(number), tuple(zip(spans.tolist(), near[spans].tolist(), strict=True))))
+        return Annotations(
+            self._text,
+            tuple([Span(word.start, word.end, label="word", id=word.folded) for word in words]),
+            tuple([Link(*link) for link in links]),
+            tuple(terms),
+        )
 
 
 def _table(scores: Mapping[tuple[str, str], float] | Iterable[tuple[str, str, float]]) -> dict[tuple[str, str], float]:

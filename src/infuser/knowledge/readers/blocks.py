@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
@@ -51,10 +51,16 @@ def unpacked_name(path: str | Path) -> str:
 @contextmanager
 def open_stream(path: str | Path) -> Iterator[pa.NativeFile]:
     """Open a file for reading bytes, unpacking .gz and .zst on the way; what goes wrong names the file."""
-    path = Path(path)
-    packing = _PACKINGS.get(path.suffix.lower())
+    with unpacked(path, str(path)) as stream:
+        yield stream
+
+
+@contextmanager
+def unpacked(path: str | Path, source: Any) -> Iterator[pa.NativeFile]:
+    """Open the bytes of a file, wherever they are, unpacking .gz and .zst on the way."""
+    packing = _PACKINGS.get(Path(path).suffix.lower())
     try:
-        with pa.input_stream(str(path), compression=packing) as stream:
+        with pa.input_stream(source, compression=packing) as stream:
             yield stream
     except InputError:
         raise

@@ -1,0 +1,51 @@
+"""A corpus in memory, counted in one go."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from infuser.counting.merging import add_pairs, leave_out_rare
+from infuser.counting.pairs import count_pairs
+from infuser.counting.settings import Counting
+from infuser.counting.shapes import Counts, Encoded, Texts
+from infuser.counting.tokens import encode
+from infuser.counting.words import choose_words, count_units, count_words
+from infuser.errors import InputError
+
+_BATCH = 1 << 14
+_ROOM = 1 << 24
+
+
+def count_texts(texts: Iterable[str | tuple[str, str]], settings: Counting | None = None) -> Counts:
+    """Return how often the words of texts are seen, alone and together; the unit "pair" wants pairs of texts."""
+    settings = settings or Counting()
+    if isinstance(texts, str):
+        raise InputError("count_texts takes a list of texts, not one string.")
+    encoded: list[tuple[Encoded, ...]] = []
+    batch: list[tuple[str, ...]] = []
+    n_texts = 0
+    for text in texts:
+        row = (text,) if isinstance(text, str) else tuple(text)
+        if len(row) != settings.n_sides:
+            wanted = "two texts" if settings.n_sides == 2 else "one text"
+            raise InputError(f"Row {n_texts} has {len(row)} texts; the unit {settings.unit!r} wants {wanted} in a row.")
+        n_texts += 1
+        batch.append(row)
+        if len(batch) == _BATCH:
+            encoded.append(_encode(batch, settings))
+            batch = []
+    if batch:
+        encoded.append(_encode(batch, settings))
+    vocabulary = choose_words(lambda: map(count_words, encoded), settings, _ROOM)
+    pairs = add_pairs([count_pairs(sides, vocabulary, settings, _ROOM) for sides in encoded])
+    return Counts(
+        settings,
+        *vocabulary,
+        sum(count_units(sides, settings) for sides in encoded),
+        *leave_out_rare(pairs, settings.min_pairs),
+        {"n_texts": n_texts, "n_tokens": sum(side.n_words for sides in encoded for side in sides)},
+    )
+
+
+def _encode(batch: Sequence[tuple[str, ...]], settings: Counting) -> tuple[Encoded, ...]:
+    return encode([Texts.of([row[side] for row in batch]) for side in range(settings.n_sides)], settings)

@@ -1,0 +1,51 @@
+"""Scores of a correlation table against how often words are seen, as a picture."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from infuser.errors import InputError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_SUFFIXES = (".png", ".svg", ".pdf")
+_BINS = 60
+
+
+def draw_scores(frequencies: ArrayLike, scores: ArrayLike, name: str) -> Figure:
+    """Return a picture of pairs: how often the rarer word is seen, the score, and how many pairs are like that."""
+    from matplotlib.figure import Figure
+
+    seen, scored = np.asarray(frequencies, float), np.asarray(scores, float)
+    figure = Figure(figsize=(7, 4.5), layout="constrained")
+    axes = figure.subplots()
+    if len(seen):
+        drawn = axes.hexbin(seen, scored, xscale="log", bins="log", gridsize=_BINS, mincnt=1, cmap="viridis")
+        figure.colorbar(drawn, ax=axes, label="pairs")
+        edges = np.unique(np.geomspace(seen.min(), seen.max() + 1, 13))
+        place = np.digitize(seen, edges)
+        middles = [(seen[place == one].mean(), np.median(scored[place == one])) for one in np.unique(place)]
+        axes.plot(*zip(*middles, strict=True), color="#d9620e", marker="o", markersize=4, label="median")
+        axes.legend(loc="lower right")
+    axes.axhline(0, color="grey", linewidth=0.8)
+    axes.set_xlabel("how often the rarer of the two words is seen")
+    axes.set_ylabel(name)
+    axes.set_title(f"{name} of {len(seen):,} pairs")
+    return figure
+
+
+def write_scores(frequencies: ArrayLike, scores: ArrayLike, name: str, path: str | Path) -> Path:
+    """Write the picture as .png, .svg or .pdf."""
+    path = Path(path)
+    if path.suffix.lower() not in _SUFFIXES:
+        raise InputError(f"{str(path)!r} is no picture's name; let it end in {', '.join(_SUFFIXES)}.")
+    from infuser.writing import whole_file
+
+    with whole_file(path, "wb") as file:
+        draw_scores(frequencies, scores, name).savefig(file, format=path.suffix[1:].lower(), dpi=150)
+    return path

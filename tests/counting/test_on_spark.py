@@ -1,0 +1,115 @@
+"""Spark counts as the local engine does, to the last digit: on one machine, and on a real cluster."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+from counting.by_hand import as_plain, sentences
+from spark_cluster import needs_spark, run_driver, spark_local, spark_standalone  # noqa: F401
+
+from infuser.counting import Counting
+from infuser.counting.on_spark import count_on_spark
+from infuser.counting.run import count_corpus
+from infuser.errors import InfuserError, InputError
+
+pytestmark = [pytest.mark.slow, needs_spark]
+
+
+def both(paths: list[Path], tmp_path: Path, settings: Counting, **options: Any) -> dict[str, Any]:
+    """Return what the two engines found, if it is the same."""
+    with count_corpus(paths, tmp_path / "here", settings, **options) as counts:
+        here = {**as_plain(counts), "about": {**counts.about, "skipped": counts.about["skipped"]["rows"]}}
+    with count_on_spark(paths, tmp_path / "there", settings, **options) as counts:
+        there = {**as_plain(counts), "about": {**counts.about, "skipped": counts.about["skipped"]["rows"]}}
+    assert there == here
+    assert not (tmp_path / "there").exists()
+    return there
+
+
+@pytest.fixture
+def lines(tmp_path: Path) -> Path:
+    path = tmp_path / "a [corpus], 100 %.txt"
+    path.write_text("\n".join(sentences(500)), encoding="utf-8")
+    return path
+
+
+@pytest.mark.usefixtures("spark_local")
+class TestOnOneMachine:
+    @pytest.mark.parametrize("unit", ["sentence", "document", "window"])
+    def test_counts_are_those_of_the_local_engine(self, lines: Path, tmp_path: Path, unit: Any) -> None:
+        settings = Counting(unit=unit, max_words=9, stop_words=["the"])
+        found = both([lines], tmp_path, settings)
+        assert len(found["words"]) == 9 and found["pairs"]
+
+    def test_every_kind_of_file_is_read_alike(self, tmp_path: Path) -> None:
+        rows = [
+            {"query": one, "ad": f'{two}, "so"\n{two}'}
+            for one, two in zip(sentences(60, 1), sentences(60, 2), strict=True)
+        ]
+        corpus = tmp_path / "corpus"
+        corpus.mkdir()
+        table = pa.Table.from_pylist(rows)
+        pa.parquet.write_table(table, corpus / "rows.parquet")
+        (corpus / "rows.jsonl").write_text("\ufeff" + "\n".join(map(json.dumps, rows)), encoding="utf-8")
+        quoted = [f'"{row["query"]}","{row["ad"].replace(chr(34), 2 * chr(34))}"' for row in rows]
+        (corpus / "rows.csv").write_text("\n".join(["query,ad", *quoted]), encoding="utf-8")
+        flat = "".join(f"{row['query']}\t{row['ad'].replace(chr(10), ' ')}\n" for row in rows).encode()
+        (corpus / "rows.tsv").write_bytes(b"query\tad\n" + flat)
+        (corpus / "rows.txt.zst").write_bytes(pa.Codec("zstd").compress(flat, asbytes=True))
+        found = both([corpus], tmp_path, Counting(unit="pair"), columns=("query", "ad"))
+        assert found["about"]["n_texts"] == 300
+
+    def test_junk_is_counted_alike(self, tmp_path: Path, lines: Path) -> None:
+        chance = random.Random(5)
+        (tmp_path / "junk.txt").write_bytes(bytes(chance.randrange(256) for _ in range(30_000)))
+        (tmp_path / "bad.jsonl").write_text('{"text": "one two"}\n{"text": 3}\nno json\n' * 9)
+        found = both([lines, tmp_path / "junk.txt", tmp_path / "bad.jsonl"], tmp_path, Counting())
+        assert found["about"]["skipped"] > 100
+
+    def test_strict_and_empty_corpora_are_one_clear_error(self, tmp_path: Path) -> None:
+        (tmp_path / "bad.jsonl").write_text("no json\n")
+        with (
+            pytest.raises(InfuserError, match=r"bad\.jsonl.*--strict"),
+            count_on_spark([tmp_path / "bad.jsonl"], tmp_path / "w", strict=True),
+        ):
+            pass
+        with pytest.raises(InputError, match="not one word"), count_on_spark([tmp_path / "bad.jsonl"], tmp_path / "w"):
+            pass
+
+    def test_a_column_that_is_not_there_is_named(self, tmp_path: Path) -> None:
+        pa.parquet.write_table(pa.table({"body": ["one two"]}), tmp_path / "a.parquet")
+        with pytest.raises(InputError, match=r"'text'.*body"), count_on_spark([tmp_path / "a.parquet"], tmp_path / "w"):
+            pass
+
+    def test_addresses_need_a_format(self, tmp_path: Path) -> None:
+        with pytest.raises(InputError, match="--format"), count_on_spark(["hdfs://far/away"], tmp_path / "w"):
+            pass
+
+
+_ON_A_CLUSTER = """
+import json, sys
+from infuser.counting import Counting
+from infuser.counting.on_spark import count_on_spark
+from counting.by_hand import as_plain
+corpus, work, master = sys.argv[1:]
+with count_on_spark([corpus], work, Counting(), master=master) as counts:
+    found = as_plain(counts)
+found["pairs"] = sorted([*pair, n] for pair, n in found["pairs"].items())
+print(json.dumps(found))
+"""
+
+
+def test_a_real_cluster_counts_the_same(lines: Path, tmp_path: Path, spark_standalone: str) -> None:  # noqa: F811
+    said = run_driver(_ON_A_CLUSTER, lines, tmp_path / "there", spark_standalone)
+    assert said.returncode == 0, said.stderr[-3000:]
+    with count_corpus([lines], tmp_path / "here", Counting()) as counts:
+        here = as_plain(counts)
+    found = json.loads(said.stdout.splitlines()[-1])
+    assert {tuple(pair): n for *pair, n in found.pop("pairs")} == here.pop("pairs")
+    assert found == here
