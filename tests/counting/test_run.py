@@ -199,6 +199,7 @@ def kill_at_random(child: subprocess.Popen[str], work: Path, chance: random.Rand
 @pytest.mark.parametrize("workers", [0, 2])
 def test_ten_kills_at_random_moments_leave_the_same_folder(corpus: Path, tmp_path: Path, workers: int) -> None:
     out, chance = tmp_path / "out", random.Random(workers)
+    corpus.write_text("\n".join(sentences(1200)), encoding="utf-8")  # some 70 blocks: ten kills leave work to do
     for _ in range(N_KILLS):
         kill_at_random(start(corpus, out, workers), Path(f"{out}.unfinished"), chance)
         assert not out.exists(), "half a folder appeared"

