@@ -36,11 +36,15 @@ def spread(
 
 
 class Crew:
-    """Processes that stay for several pieces of work; they start with the first and end with the `with` block."""
+    """Processes that stay for several pieces of work; they start with the first and end with the `with` block.
 
-    def __init__(self, n_workers: int) -> None:
-        self.n_workers = n_workers
+    With `helping`, this process does tasks too while the others start, which takes them a second or so each.
+    """
+
+    def __init__(self, n_workers: int, *, helping: bool = False) -> None:
+        self.n_workers, self._helping = n_workers, helping
         self._team: list[_Worker] = []
+        self._n_works = 0
         self._clean_up = ExitStack()
 
     def __enter__(self) -> Crew:
@@ -63,9 +67,11 @@ class Crew:
             return
         waiting = iter(tasks)
         self._hand_over(work, doing)
-        busy = {worker.connection: worker for worker in self._team if worker.take(waiting, doing)}
+        busy = {worker.connection: worker for worker in self._team}
+        n_starting = len(busy)
         while busy:
-            for ready in wait(list(busy)):
+            patience = 0 if self._helping and n_starting == len(busy) else None
+            for ready in wait(list(busy), patience):
                 worker = busy[ready]  # type: ignore[index]  # they are the connections we gave
                 kind, answer = worker.hear(doing)
                 if kind == _TOLD:
@@ -73,9 +79,20 @@ class Crew:
                     continue
                 if kind == _FAILED:
                     raise answer
+                if kind == _READY:
+                    if answer != self._n_works:  # for earlier work, which was over before the process had started
+                        continue
+                    n_starting -= 1
                 if not worker.take(waiting, doing):  # before yielding: whoever takes the result may take a while
                     del busy[worker.connection]
-                yield answer
+                if kind == _DONE:
+                    yield answer
+            if patience == 0 and n_starting == len(busy):
+                for task in waiting:
+                    yield work(task, tell)
+                    break
+                else:
+                    return
 
     def _hand_over(self, work: Callable[..., Any], doing: str) -> None:
         try:
@@ -87,8 +104,9 @@ class Crew:
             ) from error
         if not self._team:
             self._start()
+        self._n_works += 1
         for worker in self._team:
-            worker.send((_WORK, message), doing)
+            worker.send((_WORK, (self._n_works, message)), doing)
 
     def _start(self) -> None:
         spawning = multiprocessing.get_context("spawn")  # forking a process that runs threads (Arrow, torch) can hang
@@ -101,7 +119,7 @@ class Crew:
             self._team.append(_Worker(process, ours))
 
 
-_TOLD, _FAILED, _DONE = range(3)
+_TOLD, _FAILED, _DONE, _READY = range(4)
 _WORK, _TASK = range(2)
 
 
@@ -156,17 +174,18 @@ def _work(connection: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # who presses Ctrl-C speaks to the parent, which ends us
     for name in _THREADS:
         os.environ.setdefault(name, "1")  # the workers are the parallelism
-    message, work = b"", None
+    work: Callable[[Any, Tell], Any] | None = None
     with suppress(EOFError, OSError):  # when the parent is gone
         while True:
             kind, content = connection.recv()
-            if kind == _WORK:
-                message, work = content, None
-                continue
             try:
-                if work is None:
+                if kind == _WORK:
+                    number, message = content
                     work = ForkingPickler.loads(message)
-                answer = (_DONE, work(content, lambda n: connection.send((_TOLD, n))))
+                    answer = (_READY, number)
+                else:
+                    assert work is not None, "work comes before tasks"
+                    answer = (_DONE, work(content, lambda n: connection.send((_TOLD, n))))
             except BaseException as error:
                 answer = (_FAILED, _portable(error))
             connection.send(answer)

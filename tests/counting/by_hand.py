@@ -74,8 +74,10 @@ def counted_by_hand(rows: Iterable[str | tuple[str, str]], settings: Counting) -
 def as_plain(counts: Counts) -> dict[str, object]:
     """Return counts in the form of `counted_by_hand`."""
     words = counts.words.to_pylist()
-    pairs = {}
-    for key, n in zip(counts.keys.tolist(), counts.pair_counts.tolist(), strict=True):
+    pairs, last = {}, -1
+    for key, n in zip(counts.keys[:].tolist(), counts.pair_counts[:].tolist(), strict=True):
+        assert key > last, "keys must ascend"
+        last = key
         pair = (words[key // len(words)], words[key % len(words)])
         pairs[pair if counts.settings.unit == "pair" else tuple(sorted(pair))] = n
     return {

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+
 from infuser.counting import Counting, Counts, count_texts
 from infuser.errors import InputError, SourceError
 from infuser.knowledge import correlation_build, correlation_terms, correlation_ties

@@ -1,15 +1,24 @@
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Mapping
+from multiprocessing.reduction import ForkingPickler
+from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from infuser.cli.sources import read_named, read_sources
+from infuser.counting import Counting, count_texts
 from infuser.errors import SourceError
+from infuser.knowledge.correlation_scores import Scoring
+from infuser.knowledge.correlation_store import save_correlation
 from infuser.sources import Correlation
-from infuser.types import Annotations, Link, Span, Term
+from infuser.sources.storage import load_source, save_source
+from infuser.types import Annotations, Link, Span, Term, join_pair
 from infuser.words import find_words
 
 WORDS = st.sampled_from(["a", "b", "c", "d", "e", "f"])
@@ -119,7 +128,7 @@ def test_a_corpus_gives_its_pointwise_mutual_information() -> None:
     texts = ["cat mouse", "cat mouse", "Cat", "dog fish", "dog", "fish", "once upon"]
     # p(cat) = 3/7, p(mouse) = 2/7, p(cat, mouse) = 2/7; "dog fish" and "once upon" were met once
     assert Correlation.from_texts(texts).scores == {
-        ("cat", "mouse"): pytest.approx(math.log((2 / 7) / (3 / 7 * 2 / 7)))
+        ("cat", "mouse"): pytest.approx(math.log2((2 / 7) / (3 / 7 * 2 / 7)))
     }
     assert ("dog", "fish") in Correlation.from_texts(texts, min_count=1).scores
     assert Correlation.from_texts(texts, min_count=1, n_terms=1).annotate(["upon"])[0].terms == (
@@ -143,6 +152,95 @@ def test_the_second_side_of_a_long_pair_is_tied_from_its_beginning() -> None:
     [found] = source.annotate([text])
     assert [span.start for span in found.spans] == [0, text.index("ad")]
     assert found.links == (Link(0, 1),)
+
+
+def built(folder: Path, unit: str, scoring: Scoring | None = None) -> Path:
+    """A folder of a few texts; of a few queries and ads for pairs."""
+    texts: list[Any] = ["cat mouse", "cat mouse", "cat", "dog fish", "dog", "fish", "owl", "owl"]
+    pairs: list[Any] = [("buy pills", "pharmacy"), ("buy pills", "pharmacy near"), ("news", "paper"), ("news", "paper")]
+    settings = Counting(unit=unit, min_count=1, min_pairs=1)  # type: ignore[arg-type]
+    return save_correlation(count_texts(pairs if unit == "pair" else texts, settings), scoring or Scoring(), folder)
+
+
+def test_a_folder_ties_words_by_their_normalised_score(tmp_path: Path) -> None:
+    folder = built(tmp_path / "c", "document")
+    # of 8 texts 3 have cat, 2 mouse, 2 both: PMI is log2(8 / 3), NPMI divides it by log2(4); dog and fish: log2(2) / 3
+    [found] = Correlation.load(folder, n_terms=2).annotate(["Cat, dog and fish"])
+    assert [span.id for span in found.spans] == ["cat", "dog", "fish"]
+    assert found.links == (Link(1, 2, pytest.approx(1 / 3)),)
+    assert found.terms == (Term("mouse", ((0, pytest.approx(math.log2(8 / 3) / 2)),)),)
+    assert Correlation.load(folder) == Correlation(str(folder)) == Correlation(folder)
+
+
+def test_a_folder_and_the_same_scores_in_memory_tie_the_same(tmp_path: Path) -> None:
+    folder = built(tmp_path / "c", "document", Scoring("pmi"))
+    in_memory = Correlation({("cat", "mouse"): math.log2(8 / 3), ("dog", "fish"): 1.0}, n_terms=3)
+    texts = ["cat mouse cat", "dog", "mouse fish", "nothing known", ""]
+    for found, expected in zip(Correlation(folder, n_terms=3).annotate(texts), in_memory.annotate(texts), strict=True):
+        assert (found.text, found.spans) == (expected.text, expected.spans)
+        assert [link.weight for link in found.links] == pytest.approx([link.weight for link in expected.links])
+        assert [term.text for term in found.terms] == [term.text for term in expected.terms]
+
+
+def test_the_minimum_is_compared_with_the_score_not_with_the_weight(tmp_path: Path) -> None:
+    folder = built(tmp_path / "c", "document", Scoring("pmi"))  # cat and mouse score 1.415, dog and fish 1
+    for minimum, tied in ((0.0, 2), (0.99, 2), (1.2, 1), (1.5, 0)):
+        assert len(Correlation(folder, minimum=minimum).annotate(["cat mouse dog fish"])[0].links) == tied
+
+
+def test_a_table_of_pairs_ties_the_left_side_to_the_right_one_only(tmp_path: Path) -> None:
+    source = Correlation(built(tmp_path / "c", "pair"), n_terms=2)
+    [found] = source.annotate([join_pair("buy pills", "pharmacy\n\npills buy")])
+    ids = [span.id for span in found.spans]
+    assert ids == ["buy", "pills", "pharmacy"], "on the right, after the first break, pills and buy are not known"
+    assert [(ids[link.source], ids[link.target]) for link in found.links] == [
+        ("buy", "pharmacy"),
+        ("pills", "pharmacy"),
+    ]
+    assert [term.text for term in found.terms] == ["near"]
+    [alone] = source.annotate(["buy pills"])  # a left side: terms of the right vocabulary, no ties
+    assert alone.links == () and [term.text for term in alone.terms] == ["pharmacy", "near"]
+    [right] = source.annotate([join_pair("", "pharmacy")])
+    assert [term.text for term in right.terms] == ["buy", "pills"]
+
+
+def test_words_beyond_the_limit_count_for_the_terms_but_are_not_tied() -> None:
+    source = Correlation({("a", "t"): 1.0, ("b", "t"): 1.0, ("a", "b"): 1.0, ("b", "u"): 1.5}, n_terms=2, n_words=1)
+    [found] = source.annotate(["a b"])
+    assert [span.id for span in found.spans] == ["a"] and found.links == ()
+    assert found.terms == (Term("t", ((0, pytest.approx(2 / 3)),)),), "u is tied to nothing that is read"
+
+
+def test_a_folder_is_saved_by_name_and_not_believed_when_it_changed(tmp_path: Path) -> None:
+    source = Correlation(built(tmp_path / "c", "document"), n_terms=1, minimum=0.1)
+    record = json.loads(json.dumps(save_source(source, tmp_path / "saved")))
+    assert record["settings"]["scores"] == str(tmp_path / "c") and not (tmp_path / "saved").exists()
+    assert load_source(record, tmp_path) == source
+    built(tmp_path / "c", "sentence", Scoring("pmi"))
+    with pytest.raises(SourceError, match="holds something else now"):
+        load_source(record, tmp_path)
+
+
+def test_a_worker_opens_the_folder_itself(tmp_path: Path) -> None:
+    source = Correlation(built(tmp_path / "c", "document"), n_terms=1)
+    answers = source.annotate(["cat mouse"])
+    message = bytes(ForkingPickler.dumps(source))
+    assert len(message) < 1000
+    assert ForkingPickler.loads(message).annotate(["cat mouse"]) == answers
+
+
+def test_the_command_line_takes_a_folder_by_its_flag_and_as_a_source(tmp_path: Path) -> None:
+    folder = built(tmp_path / "c", "document")
+    assert read_sources(correlation=[folder], terms=3) == [Correlation(folder, n_terms=3)]
+    assert read_named(f"{folder},n_terms=2") == read_named(f"correlation={folder},n_terms=2")
+    assert read_named(f"{folder},n_terms=2") == [Correlation(folder, n_terms=2)]
+
+
+def test_what_is_no_folder_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="no correlation folder at"):
+        Correlation(str(tmp_path / "missing"))
+    with pytest.raises(SourceError, match="is no correlation folder"):
+        Correlation(tmp_path)
 
 
 @pytest.mark.parametrize(

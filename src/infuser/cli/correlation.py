@@ -18,7 +18,7 @@ from infuser.cli.knowledge import Strict, size_of
 from infuser.errors import InputError
 
 if TYPE_CHECKING:
-    from infuser.counting.run import Progress
+    from infuser.counting.shapes import Progress
     from infuser.knowledge.correlation_store import CorrelationStore
 
 app = typer.Typer(

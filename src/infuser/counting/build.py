@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Literal
 
 from infuser.counting.reading.files import Format
-from infuser.counting.run import MEMORY, Progress, count_corpus
+from infuser.counting.run import MEMORY, count_corpus
 from infuser.counting.settings import Counting
-from infuser.counting.shapes import Counts
+from infuser.counting.shapes import Counts, Progress
 from infuser.knowledge.artifact import check_place
 from infuser.knowledge.correlation_scores import Scoring
 from infuser.knowledge.correlation_store import KIND, CorrelationStore, save_correlation

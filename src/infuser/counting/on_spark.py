@@ -7,7 +7,7 @@ vocabulary and, packed, the pairs that are kept, but no row of the corpus.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import reduce
@@ -21,7 +21,7 @@ from infuser.counting.pairs import count_pairs
 from infuser.counting.reading.files import Format
 from infuser.counting.reading.texts import read_texts
 from infuser.counting.settings import Counting
-from infuser.counting.shapes import Counts, Encoded
+from infuser.counting.shapes import Counts, Encoded, Progress
 from infuser.counting.spark_corpus import Batches, Reader, open_frames
 from infuser.counting.tokens import encode
 from infuser.counting.words import WORDS, Vocabulary, choose_words, count_units, count_words
@@ -33,7 +33,6 @@ from infuser.spark import open_session
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-Progress = Callable[[str, int, int | None], None]
 Corpus = Sequence[tuple["DataFrame", Reader]]
 
 _TOLD = ("n_texts", "n_tokens", "n_units", "n_skipped")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,15 +20,43 @@ _LEAST_ROOM = 1 << 10
 
 def count_pairs(sides: Sequence[Encoded], vocabulary: Vocabulary, settings: Counting, room: int = 1 << 24) -> Pairs:
     """Return how often two words of the vocabulary are seen together in these units; `room` pairs are held at once."""
+    return add_pairs(list(count_runs([sides], vocabulary, settings, Room(room, room))))
+
+
+class Room(NamedTuple):
+    """How much may be held at once."""
+
+    pairs: int
+    """Pairs that are not counted yet."""
+    rows: int
+    """Counted pairs."""
+
+
+def count_runs(
+    blocks: Iterable[Sequence[Encoded]], vocabulary: Vocabulary, settings: Counting, room: Room
+) -> Iterator[Pairs]:
+    """Yield how often two words are seen together in these blocks, in as few runs as there is room for."""
+    keys = chain.from_iterable(_keys(sides, vocabulary, settings, room.pairs) for sides in blocks)
+    held: list[Pairs] = []
+    for some in _gathered(keys, room.pairs):
+        held.append(_count(some))
+        if sum(len(run.keys) for run in held) > room.rows:
+            held = [add_pairs(held)]
+            if len(held[0].keys) > room.rows // 2:
+                yield held.pop()
+    if held:
+        yield add_pairs(held)
+
+
+def _keys(sides: Sequence[Encoded], vocabulary: Vocabulary, settings: Counting, room: int) -> Iterator[Keys]:
+    """Return the keys of all pairs, as often as they are seen."""
     numbers = [vocabulary.numbers_of(side.words) for side in sides]
     n_words = len(vocabulary.words)
     if settings.unit == "window":
-        keys = _in_windows(sides[0], numbers[0], n_words, settings.window, room)
-    elif settings.unit == "pair":
-        keys = _across(_sets(sides[0], numbers[0], n_words), _sets(sides[1], numbers[1], n_words), n_words, room)
-    else:
-        keys = _within(_sets(sides[0], numbers[0], n_words), n_words, room)
-    return add_pairs([_count(some) for some in _gathered(keys, room)])
+        return _in_windows(sides[0], numbers[0], n_words, settings.window, room)
+    if settings.unit == "pair":
+        return _across(_sets(sides[0], numbers[0], n_words), _sets(sides[1], numbers[1], n_words), n_words, room)
+    return _within(_sets(sides[0], numbers[0], n_words), n_words, room)
 
 
 def _count(keys: Keys) -> Pairs:

@@ -2,8 +2,8 @@
 
 1. Blocks of the corpus become words as numbers, with a list of words of their own each.
 2. All these lists together give the vocabulary.
-3. Each block's pairs are counted and sorted.
-4. The sorted pairs of all blocks are added up, one range of keys after another.
+3. The pairs of some blocks at a time are counted and sorted (`run_pairs`).
+4. All these are added up, one range of keys after another (`run_pairs`).
 
 The counts do not depend on blocks, ranges, memory or the number of processes.
 """
@@ -12,21 +12,19 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
-from infuser.counting.merging import add_pairs, cut_range, leave_out_rare, slice_pairs
-from infuser.counting.pairs import count_pairs
 from infuser.counting.reading.files import CorpusFile, Format, RawBlock, find_files, read_blocks
 from infuser.counting.reading.texts import read_texts
+from infuser.counting.run_pairs import Share, add_up, count_groups, group_blocks
 from infuser.counting.settings import Counting
-from infuser.counting.shapes import Counts
+from infuser.counting.shapes import Counts, Progress
 from infuser.counting.tokens import encode
 from infuser.counting.words import choose_words, count_units
 from infuser.counting.workplace import Workplace, open_workplace
@@ -34,38 +32,9 @@ from infuser.errors import InputError
 from infuser.knowledge.facts import Skipped
 from infuser.processes import Crew, Tell
 
-Progress = Callable[[str, int, int | None], None]
-"""Called with what is done now, how much of it is done, and of how much (None if nobody knows)."""
-
 MEMORY = 2 << 30
-BLOCK = 8 << 20
+BLOCK = 4 << 20
 _FEW_BYTES = 4 << 20
-_LEAST_MEMORY = 512 << 20
-_PROCESS = 160 << 20  # what a process with NumPy, SciPy and Arrow takes before it does anything
-_PAIR_BYTES = 48  # a pair while it is sorted and counted, with everything that is copied on the way
-_ROW_BYTES = 96  # a counted pair while it is added to others
-_WORD_BYTES = 200  # a word while words are added up
-
-
-class Room(NamedTuple):
-    """How much may be held at once, of each kind."""
-
-    pairs: int
-    rows: int
-    words: int
-
-    @classmethod
-    def within(cls, memory: int, n_workers: int) -> Room:
-        """Share out so many bytes among this process and its workers."""
-        if memory < _LEAST_MEMORY:
-            raise InputError(f"memory={memory:,} bytes is too little to count with; give at least {_LEAST_MEMORY:,}.")
-        share = (memory - _PROCESS) // n_workers - _PROCESS if n_workers else memory - _PROCESS
-        if share < _PROCESS:
-            raise InputError(
-                f"{memory / 1e9:.1f} GB of memory are not enough for {n_workers} processes. Give more memory, or fewer "
-                "workers."
-            )
-        return cls(share // _PAIR_BYTES, share // _ROW_BYTES, (memory - _PROCESS) // _WORD_BYTES)
 
 
 @contextmanager
@@ -95,7 +64,7 @@ def count_corpus(
         raise InputError(f"The unit {settings.unit!r} reads {settings.n_sides} column(s), but {columns} were given.")
     files = find_files(paths, format)
     n_workers = _n_workers(files) if workers is None else workers
-    room = Room.within(memory, n_workers)
+    share = Share.of(memory, n_workers)
     made_with = {
         "engine": "local",
         "corpus": [list(file) for file in files],
@@ -103,16 +72,17 @@ def count_corpus(
         "settings": settings.to_json(),
         "block size": BLOCK,
     }
-    with open_workplace(Path(work), made_with, restart=restart) as place, Crew(n_workers) as crew:
+    with open_workplace(Path(work), made_with, restart=restart) as place, Crew(n_workers, helping=True) as crew:
         n_blocks = _encode_blocks(place, files, columns, settings, strict, crew, progress)
         abouts = [place.block_about(number) or {} for number in range(n_blocks)]
         if not any(about["n_units"] for about in abouts):
             place.remove()
             raise _nothing(files, abouts)
-        _choose_words(place, n_blocks, settings, room, progress)
-        _count_blocks(place, n_blocks, settings, room, crew, progress)
-        keys, counts = _add_up(place, n_blocks, settings, room, crew, progress)
+        _choose_words(place, n_blocks, settings, share, progress)
         vocabulary = place.read_words()
+        groups = group_blocks([about["n_tokens"] for about in abouts])
+        runs = count_groups(place, groups, settings, share, crew, progress)
+        keys, counts = add_up(place, runs, len(vocabulary.words), settings, share, crew, progress)
         yield Counts(settings, *vocabulary, sum(one["n_units"] for one in abouts), keys, counts, _summed(abouts))
         place.remove()
 
@@ -182,7 +152,7 @@ class _Encode:
         tell(len(block.data))
 
 
-def _choose_words(place: Workplace, n_blocks: int, settings: Counting, room: Room, progress: Progress) -> None:
+def _choose_words(place: Workplace, n_blocks: int, settings: Counting, share: Share, progress: Progress) -> None:
     if place.has_words():
         return
     place.forget("pairs-*")
@@ -193,86 +163,7 @@ def _choose_words(place: Workplace, n_blocks: int, settings: Counting, room: Roo
             progress("choosing words", number, n_blocks)
             yield place.read_block_words(number)
 
-    place.save_words(choose_words(tables, settings, room.words))
-
-
-def _count_blocks(
-    place: Workplace, n_blocks: int, settings: Counting, room: Room, crew: Crew, progress: Progress
-) -> None:
-    """Count the pairs of every block that has none yet."""
-    todo = [number for number in range(n_blocks) if not place.has_pairs(_run(number))]
-    n_done = n_blocks - len(todo)
-    if todo:
-        place.forget("part-*")
-    for _ in crew.spread(todo, _CountPairs(place, settings, room.pairs), lambda n: None, doing="counted pairs"):
-        n_done += 1
-        progress("counting pairs", n_done, n_blocks)
-
-
-@dataclass
-class _CountPairs:
-    place: Workplace
-    settings: Counting
-    room: int
-    _vocabulary: Any = None
-
-    def __call__(self, number: int, tell: Tell) -> None:
-        if self._vocabulary is None:
-            self._vocabulary = self.place.read_words()
-        pairs = count_pairs(self.place.read_block(number), self._vocabulary, self.settings, self.room)
-        self.place.save_pairs(_run(number), pairs)
-
-
-def _add_up(
-    place: Workplace, n_blocks: int, settings: Counting, room: Room, crew: Crew, progress: Progress
-) -> tuple[Any, Any]:
-    """Return the pairs of all blocks, mapped from disk."""
-    runs = [place.read_pairs(_run(number)) for number in range(n_blocks)]
-    n_words = len(place.read_words().words)
-    ranges = cut_range(runs, max(n_words * n_words, 1), room.rows)
-    todo = [ends for ends in ranges if not place.has_pairs(_part(ends))]
-    n_done = len(ranges) - len(todo)
-    work = _AddUp(place, n_blocks, settings.min_pairs)
-    for _ in crew.spread(todo, work, lambda n: None, doing="added up pairs"):
-        n_done += 1
-        progress("adding up", n_done, len(ranges))
-    parts = [place.read_pairs(_part(ends)) for ends in ranges]
-    if len(parts) == 1:
-        return parts[0]
-    keys, counts = zip(*parts, strict=True)
-    return _joined(place, "keys", keys), _joined(place, "counts", counts)
-
-
-@dataclass(frozen=True)
-class _AddUp:
-    place: Workplace
-    n_blocks: int
-    min_pairs: int
-
-    def __call__(self, ends: tuple[int, int], tell: Tell) -> None:
-        runs = (self.place.read_pairs(_run(number)) for number in range(self.n_blocks))
-        added = add_pairs([slice_pairs(run, *ends) for run in runs])
-        self.place.save_pairs(_part(ends), leave_out_rare(added, self.min_pairs))
-
-
-def _run(number: int) -> str:
-    return f"pairs-{number:05d}"
-
-
-def _part(ends: tuple[int, int]) -> str:
-    return f"part-{ends[0]}-{ends[1]}"  # named by its keys: with more memory there are fewer and wider ones
-
-
-def _joined(place: Workplace, name: str, arrays: Sequence[Any]) -> Any:
-    """Return arrays one after another in a file of their own, without holding them in memory."""
-    path = place.folder / f"all.{name}.npy"
-    dtype = np.result_type(*[array.dtype for array in arrays])
-    whole = np.lib.format.open_memmap(path, mode="w+", dtype=dtype, shape=(sum(map(len, arrays)),))
-    at = 0
-    for array in arrays:
-        whole[at : at + len(array)] = array
-        at += len(array)
-    return whole
+    place.save_words(choose_words(tables, settings, share.n_words))
 
 
 def _size(files: Sequence[CorpusFile]) -> int | None:

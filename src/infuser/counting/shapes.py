@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -10,6 +10,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from infuser.counting.settings import Counting
+
+Progress = Callable[[str, int, int | None], None]
+"""Called with what is done now, how much of it is done, and of how much (None if nobody knows)."""
 
 
 class Texts(NamedTuple):

@@ -3,7 +3,8 @@
 made-with.json                  what the counts are made with
 block-00000.npz                 words of a block of the corpus as numbers, with a checksum of the block
 words.arrow                     the vocabulary
-pairs-00000.{counts,keys}.npy   pairs of a block, sorted; the keys are written last
+pairs-00000-0.{counts,keys}.npy  a run: sorted pairs of the blocks from 00000 on
+pairs-00000.json                how many runs there are of these blocks, when all are
 part-0-999.{counts,keys}.npy    pairs of all blocks, a range of keys each
 """
 
@@ -159,6 +160,15 @@ class Workplace:
         """Return counted pairs, mapped from disk."""
         keys, counts = (np.load(self.folder / f"{name}.{what}.npy", mmap_mode="r") for what in ("keys", "counts"))
         return Pairs(keys, counts)
+
+    def save_n_runs(self, name: str, n_runs: int) -> None:
+        """Note that the pairs of some blocks are counted, in so many runs."""
+        write_whole(self.folder / f"{name}.json", json.dumps(n_runs))
+
+    def n_runs(self, name: str) -> int | None:
+        """Return how many runs the pairs of some blocks are; None if they are not counted yet."""
+        path = self.folder / f"{name}.json"
+        return int(json.loads(path.read_text())) if path.exists() else None
 
     def has_pairs(self, name: str) -> bool:
         """Tell whether these pairs are counted."""

@@ -163,13 +163,13 @@ class _Maker:
         lengths, reach = [np.zeros(0, np.int64)], [np.zeros((self._n_sides, len(LEVELS), 0), np.float32)]
         for number, (low, high) in enumerate(pairwise(ranges.tolist())):
             turned = self._read(f"turned.{number}", _TURNED)
-            turned = turned[np.argsort(turned["row"], kind="stable")]  # columns still ascend within a row
             ahead = slice(*begins_ahead[[low, high]].tolist())
             rows = [turned["row"] - low, np.repeat(np.arange(high - low), n_ahead[low:high])]
             if self._n_sides == 2:  # each direction has rows of its own
                 rows = [rows[0] * 2 + 1, rows[1] * 2]
             row = np.concatenate(rows)
-            order = np.argsort(row, kind="stable")  # those turned round come first: their columns are smaller
+            # stable, so that columns ascend within a row: those turned round are smaller, and came in their order
+            order = np.argsort(row, kind="stable")
             row = row[order]
             columns = np.concatenate([turned["column"], columns_ahead[ahead]])[order]
             weights = np.concatenate([turned["weight"], weights_ahead[ahead]])[order]

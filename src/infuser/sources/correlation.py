@@ -34,8 +34,8 @@ _KIND = "correlation"
 class Correlation:
     """Ties every two words of a text that the table knows as a pair, and adds terms that are close to the text.
 
-    A tie weighs between 0 and 1: the score itself if it is normalised PMI, as in a folder unless it was built otherwise;
-    any other score is divided by Z, the largest one of the table. A score that is not positive is no tie.
+    A tie weighs between 0 and 1: the score itself if it is normalised PMI, as in a folder unless built otherwise; any
+    other score is divided by Z, the largest one of the table. A score that is not positive is no tie.
 
     Words are compared folded (see `words.py`). The table is symmetric; a pair that is listed twice, in whatever
     order or case, has its larger score. Two occurrences of one word are tied only if the table pairs it with itself.
@@ -113,7 +113,7 @@ class Correlation:
             right = place >= 0 and np.array([word.start for word in words]) > place
             nodes += np.where(nodes >= 0, right, 0)
         kept = np.array(readable(text, [word.start for word in words], self.n_words), np.int64)
-        return _Reading(text, words, nodes, kept[nodes[kept] >= 0])
+        return _Reading(text, words, nodes, kept)
 
     @cached_property
     def _table(self) -> TieTable:
@@ -161,9 +161,9 @@ class _Reading:
         from infuser.knowledge.correlation_terms import Asked
 
         self._text, self._words = text, words
-        self._kept = kept
-        """The words that ties may reach, by their places; all of them are in the table."""
-        mine, self._node_of = np.unique(nodes[kept], return_inverse=True)
+        self._kept = kept[nodes[kept] >= 0]
+        """The words that ties may reach and the table knows, by their places."""
+        mine, self._node_of = np.unique(nodes[self._kept], return_inverse=True)
         others = np.setdiff1d(nodes[nodes >= 0], mine) if len(kept) < len(words) else mine[:0]
         self.asked: Asked = Asked(mine, others)
 

@@ -1,0 +1,190 @@
+"""Asking a table of 100,000 words: maps and the 20 best terms for 32 texts of 64 words, ours against plain SciPy.
+
+    python benchmarks/correlation_query.py                     as in the docs: a corpus of 24 M words (some minutes)
+    python benchmarks/correlation_query.py --millions 3        smaller
+
+The corpus is generated from a real one's statistics (see generated_corpus.py), counted and scored by ours: sentences,
+normalised PMI, the 100,000 most frequent words. Texts are stretches of it, so their words are as frequent as there.
+Twice: with every word, where "the" is tied to much of the vocabulary, and without English stop words.
+
+SciPy's way slices the matrix per text, W[rows] and W[rows][:, rows], adds the rows up and takes the 20 largest sums with
+argpartition. Its maps and sums must be ours. Every round asks another batch, all sides the same one in turn.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from generated_corpus import real_sentences, write_corpus
+from scipy.sparse import csr_array
+
+from infuser import Correlation
+from infuser.counting import Counting
+from infuser.counting.build import build_correlation
+from infuser.knowledge.artifact import whole
+from infuser.knowledge.candidate_rule import STOP_WORDS
+from infuser.knowledge.correlation_store import CorrelationStore
+from infuser.words import find_words
+
+RESULTS = Path(__file__).parent / "results"
+N_TEXTS, N_WORDS, N_TERMS = 32, 64, 20
+
+
+class Plain:
+    """The same questions, asked of a SciPy matrix text by text."""
+
+    def __init__(self, store: CorrelationStore) -> None:
+        parts, n_words = store._parts, store.n_words
+        begins = whole(parts["ties.begins"])[::2].astype(np.int32)
+        arrays = (whole(parts["ties.weights"]), whole(parts["ties.columns"]), begins)
+        self._matrix = csr_array(tuple(np.array(array) for array in arrays), shape=(n_words, n_words))
+        self._number = {store.table.word(number): number for number in range(n_words)}
+
+    def ask(self, texts: list[list[str]]) -> list[tuple[Any, Any, Any]]:
+        answers = []
+        for words in texts:
+            rows = sorted({self._number[word] for word in words if word in self._number})
+            chosen = self._matrix[rows]
+            sums = chosen.sum(axis=0)
+            sums[rows] = 0
+            best = np.argpartition(sums, -N_TERMS)[-N_TERMS:]
+            answers.append((chosen[:, rows].toarray(), best, sums[best]))
+        return answers
+
+
+def batches_of(corpus: Path, n_batches: int) -> list[list[str]]:
+    """Return batches of texts: stretches of so many words, from all over the corpus."""
+    with corpus.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        texts = []
+        for place in np.linspace(0, size - 100_000, n_batches * N_TEXTS).astype(int).tolist():
+            file.seek(place)
+            words = file.read(N_WORDS * 20).decode("utf-8", "ignore").split()[1 : N_WORDS + 1]
+            texts.append(" ".join(words))
+    return [texts[start::n_batches] for start in range(n_batches)]
+
+
+def timed(sides: dict[str, Callable[[Any], Any]], batches: list[Any]) -> dict[str, dict[str, float]]:
+    """Return milliseconds per batch of each side, the sides in turn."""
+    taken: dict[str, list[float]] = {name: [] for name in sides}
+    for batch in batches:
+        for name, ask in sides.items():
+            began = time.perf_counter()
+            ask(batch)
+            taken[name].append(1e3 * (time.perf_counter() - began))
+    return {name: {"median": statistics.median(all_), "fastest": min(all_)} for name, all_ in taken.items()}
+
+
+def folded(batch: list[str]) -> list[list[str]]:
+    """Return the words of texts."""
+    return [[word.folded for word in find_words(text)] for text in batch]
+
+
+def agree(store: CorrelationStore, plain: Plain, batch: list[str]) -> bool:
+    """Return whether both ways find the same maps and the same largest sums."""
+    texts = folded(batch)
+    for ours, (weights, _, sums) in zip(
+        store.correlate([[text] for text in texts], N_TERMS), plain.ask(texts), strict=True
+    ):
+        if not np.array_equal(ours.weights, weights):
+            return False
+        if not np.allclose(np.sort(ours.ties.sum(axis=0)), np.sort(sums)[-len(ours.terms) :], rtol=1e-5):
+            return False
+    return True
+
+
+def opened(folder: Path) -> dict[str, float]:
+    """Return what opening and the first batch take in a process of its own, in milliseconds."""
+    command = [sys.executable, __file__, "--open", str(folder)]
+    answer: dict[str, float] = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+    return answer
+
+
+def tell_opening(folder: Path) -> None:
+    """Open a folder, ask it for the first time, and print what that took."""
+    Correlation({("a", "b"): 1.0}, n_terms=1).annotate(["a"])  # first use of the libraries is not the folder's cost
+    began = time.perf_counter()
+    store = CorrelationStore.open(folder)
+    ready = time.perf_counter()
+    store.correlate([[[store.table.word(number) for number in range(0, 6400, 100)]]] * N_TEXTS, N_TERMS)
+    print(json.dumps({"open_ms": 1e3 * (ready - began), "first_batch_ms": 1e3 * (time.perf_counter() - ready)}))
+
+
+def compare(corpus: Path, folder: Path, stop_words: tuple[str, ...], rounds: int) -> dict[str, Any]:
+    """Build one table and return its figures."""
+    counting = Counting(max_words=100_000, stop_words=stop_words)
+    began = time.perf_counter()
+    store = build_correlation([corpus], folder, counting)
+    built = time.perf_counter() - began
+    batches, plain = batches_of(corpus, rounds), Plain(store)
+    source = Correlation.load(folder, n_terms=N_TERMS)
+    for batch in batches[:3]:
+        if not agree(store, plain, batch):
+            raise SystemExit("the two ways do not agree")
+    words = [folded(batch) for batch in batches]
+    milliseconds = timed(
+        {
+            "ours": lambda batch: store.correlate([[text] for text in batch[1]], N_TERMS),
+            "ours, from strings": lambda batch: store.correlate([[text] for text in folded(batch[0])], N_TERMS),
+            "ours, the map alone": lambda batch: store.correlate([[text] for text in batch[1]]),
+            "ours, as annotations": lambda batch: source.annotate(batch[0]),
+            "scipy": lambda batch: plain.ask(batch[1]),
+        },
+        list(zip(batches, words, strict=True)),
+    )
+    known = [[store.table.nodes_of(text) for text in batch] for batch in words]
+    distinct = [len({node for node in text if node >= 0}) for batch in known for text in batch]
+    return {
+        "words": store.n_words,
+        "ties": store.n_ties,
+        "ties_per_word": 2 * store.n_ties / store.n_words,
+        "distinct_known_words_per_text": statistics.mean(distinct),
+        "build_seconds": built,
+        "folder_mb": sum(path.stat().st_size for path in folder.iterdir()) / 1e6,
+        **{name: [one[name] for one in [opened(folder) for _ in range(5)]] for name in ("open_ms", "first_batch_ms")},
+        "milliseconds_per_batch": milliseconds,
+        "scipy_takes_times_ours": milliseconds["scipy"]["median"] / milliseconds["ours"]["median"],
+    }
+
+
+def main() -> None:
+    """Run the comparison and write its figures."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--millions", type=float, default=24)
+    parser.add_argument("--rounds", type=int, default=60)
+    parser.add_argument("--out", type=Path, default=RESULTS / "correlation_query.json")
+    parser.add_argument("--open", type=Path, help=argparse.SUPPRESS)
+    chosen = parser.parse_args()
+    if chosen.open:
+        tell_opening(chosen.open)
+        return
+    name, sentences = real_sentences()
+    with tempfile.TemporaryDirectory() as workshop:
+        corpus = Path(workshop) / "corpus.txt"
+        n_tokens = write_corpus(corpus, sentences, int(chosen.millions * 1e6))
+        report = {
+            "corpus": {"like": name, "words": n_tokens},
+            "batch": {"texts": N_TEXTS, "words": N_WORDS, "terms": N_TERMS},
+            "every word": compare(corpus, Path(workshop) / "all", (), chosen.rounds),
+            "without stop words": compare(corpus, Path(workshop) / "some", tuple(STOP_WORDS), chosen.rounds),
+            "machine": {"python": platform.python_version(), "cores": os.cpu_count(), "load": os.getloadavg()},
+        }
+    print(json.dumps(report, indent=1))
+    chosen.out.parent.mkdir(exist_ok=True)
+    chosen.out.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
