@@ -4,11 +4,12 @@
     python benchmarks/correlation_query.py --millions 3        smaller
 
 The corpus is generated from a real one's statistics (see generated_corpus.py), counted and scored by ours: sentences,
-normalised PMI, the 100,000 most frequent words. Texts are stretches of it, so their words are as frequent as there.
-Twice: with every word, where "the" is tied to much of the vocabulary, and without English stop words.
+normalised PMI, the 100,000 most frequent words, pairs seen five times or more. Texts are stretches of it, so their
+words are as frequent as there. Twice: with every word, where "the" is tied to much of the vocabulary, and without
+English stop words.
 
-SciPy's way slices the matrix per text, W[rows] and W[rows][:, rows], adds the rows up and takes the 20 largest sums with
-argpartition. Its maps and sums must be ours. Every round asks another batch, all sides the same one in turn.
+SciPy's way slices the matrix per text, W[rows] and W[rows][:, rows], adds the rows up and takes the 20 largest sums
+with argpartition. Its maps and sums must be ours. Every round asks another batch, all sides the same one in turn.
 """
 
 from __future__ import annotations
@@ -124,7 +125,7 @@ def tell_opening(folder: Path) -> None:
 
 def compare(corpus: Path, folder: Path, stop_words: tuple[str, ...], rounds: int) -> dict[str, Any]:
     """Build one table and return its figures."""
-    counting = Counting(max_words=100_000, stop_words=stop_words)
+    counting = Counting(max_words=100_000, min_pairs=5, stop_words=stop_words)
     began = time.perf_counter()
     store = build_correlation([corpus], folder, counting)
     built = time.perf_counter() - began

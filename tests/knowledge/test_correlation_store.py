@@ -101,9 +101,9 @@ def check(found: Correlated, sides: list[list[str]], words: list[str], weights: 
 @pytest.fixture
 def small_shape(monkeypatch: pytest.MonkeyPatch) -> None:
     """A corner so small that every way through the search is taken by tables that a test can check."""
-    levels = np.array([0, 1, 2, 4])
+    levels = ((5, 0), (5, 2), (5, 5), (3, 0), (3, 1), (3, 2), (3, 3))
     for module in (correlation_ties, correlation_build, correlation_terms):
-        for name, value in (("N_NEAR", 9), ("_N_CORNER", 6), ("N_HEAD", 4), ("LEVELS", levels), ("_N_HOPEFUL", 5)):
+        for name, value in (("N_NEAR", 9), ("_N_CORNER", 6), ("LEVELS", levels), ("_N_HOPEFUL", 3)):
             if hasattr(module, name):
                 monkeypatch.setattr(module, name, value)
     monkeypatch.setattr(correlation_terms, "_N_SUMS", 100)

@@ -12,15 +12,24 @@ from scipy import sparse
 
 from infuser.counting.shapes import Pairs
 
+NO_PAIRS = Pairs(np.zeros(0, np.int64), np.zeros(0, np.int64))
 _WIDTH = (1 << 63) - 1  # wider than any key
+_AT_ONCE = 1 << 20  # what fits into the caches, and into memory that is used again and again, is added fastest
 
 
 def add_pairs(runs: Sequence[Pairs]) -> Pairs:
     """Return the sum of counted pairs."""
-    if not runs:
-        return Pairs(np.zeros(0, np.int64), np.zeros(0, np.int64))
-    vectors = [_vector(run) for run in runs]
-    while len(vectors) > 1:  # two by two: adding one after another to a growing sum would be quadratic
+    if len(runs) == 1:
+        return runs[0]
+    ends = max((int(run.keys[-1]) + 1 for run in runs if len(run.keys)), default=0)
+    added = [_add([slice_pairs(run, *borders) for run in runs]) for borders in cut_range(runs, ends, _AT_ONCE)]
+    return added[0] if len(added) == 1 else Pairs(*(np.concatenate(parts) for parts in zip(*added, strict=True)))
+
+
+def _add(runs: Sequence[Pairs]) -> Pairs:
+    """Add two by two: adding one after another to a growing sum would be quadratic."""
+    vectors = [_vector(run) for run in runs if len(run.keys)] or [_vector(NO_PAIRS)]
+    while len(vectors) > 1:
         pairs = zip(vectors[::2], vectors[1::2], strict=False)
         vectors = [one + other for one, other in pairs] + (vectors[-1:] if len(vectors) % 2 else [])
     return Pairs(vectors[0].indices.astype(np.int64, copy=False), vectors[0].data)
@@ -41,9 +50,9 @@ def leave_out_rare(pairs: Pairs, least: int) -> Pairs:
 
 
 def slice_pairs(run: Pairs, low: int, high: int) -> Pairs:
-    """Return the pairs with keys from `low` up to, not including, `high`; a copy, so that a mapped file can close."""
+    """Return the pairs with keys from `low` up to, not including, `high`."""
     begin, end = np.searchsorted(run.keys, [low, high])
-    return Pairs(np.array(run.keys[begin:end]), np.array(run.counts[begin:end], np.int64))
+    return Pairs(run.keys[begin:end], run.counts[begin:end])
 
 
 def cut_range(runs: Sequence[Pairs], n_keys: int, room: int) -> list[tuple[int, int]]:
@@ -62,5 +71,5 @@ _SAMPLES = 1 << 14
 
 
 def _sample(keys: NDArray[np.int64], n_rows: int) -> NDArray[np.int64]:
-    """Return every so many-th key: enough to tell where they are dense, too few to read a mapped file whole."""
+    """Return every so many-th key, enough to tell where they are dense."""
     return np.array(keys[:: max(1, n_rows // _SAMPLES)])

@@ -16,6 +16,7 @@ from infuser.counting.words import Vocabulary
 
 Keys = NDArray[np.int64]
 _LEAST_ROOM = 1 << 10
+_AT_ONCE = 1 << 20
 
 
 def count_pairs(sides: Sequence[Encoded], vocabulary: Vocabulary, settings: Counting, room: int = 1 << 24) -> Pairs:
@@ -60,27 +61,28 @@ def _keys(sides: Sequence[Encoded], vocabulary: Vocabulary, settings: Counting, 
 
 
 def _count(keys: Keys) -> Pairs:
-    """Return each key once, with its number."""
+    """Return each key once, with its number; a piece at a time, because fresh memory is slow."""
     keys.sort()
-    new = np.ones(len(keys), bool)
-    np.not_equal(keys[1:], keys[:-1], out=new[1:])
-    places = np.flatnonzero(new)
-    return Pairs(keys[places], np.diff(places, append=len(keys)))
+    new = np.ones(len(keys) + 1, bool)
+    np.not_equal(keys[1:], keys[:-1], out=new[1:-1])
+    places = np.concatenate(
+        [np.flatnonzero(new[at : at + _AT_ONCE]) + at for at in range(0, len(new), _AT_ONCE)], dtype=np.int64
+    )
+    return Pairs(keys[places[:-1]], np.diff(places))
 
 
 def _gathered(arrays: Iterator[Keys], room: int) -> Iterator[Keys]:
-    """Yield the same keys in few large arrays: sorting many small ones would leave each pair many times."""
-    room = max(room, _LEAST_ROOM)
-    held, n_held = np.empty(room, np.int64), 0
+    """Yield the same keys in few large arrays, each good until the next: sorting small ones leaves pairs many times."""
+    held, n_held = np.empty(max(room, _LEAST_ROOM), np.int64), 0
     for keys in arrays:
         at = 0
         while at < len(keys):
-            n = min(len(keys) - at, room - n_held)
+            n = min(len(keys) - at, len(held) - n_held)
             held[n_held : n_held + n] = keys[at : at + n]
             at, n_held = at + n, n_held + n
-            if n_held == room:
+            if n_held == len(held):
                 yield held
-                held, n_held = np.empty(room, np.int64), 0
+                n_held = 0
     if n_held:
         yield held[:n_held]
 

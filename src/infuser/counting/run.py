@@ -34,7 +34,7 @@ from infuser.processes import Crew, Tell
 
 MEMORY = 2 << 30
 BLOCK = 4 << 20
-_FEW_BYTES = 4 << 20
+_FEW_BYTES = 24 << 20
 
 
 @contextmanager
@@ -82,7 +82,7 @@ def count_corpus(
         vocabulary = place.read_words()
         groups = group_blocks([about["n_tokens"] for about in abouts])
         runs = count_groups(place, groups, settings, share, crew, progress)
-        keys, counts = add_up(place, runs, len(vocabulary.words), settings, share, crew, progress)
+        keys, counts = add_up(place, runs, settings, share, crew, progress)
         yield Counts(settings, *vocabulary, sum(one["n_units"] for one in abouts), keys, counts, _summed(abouts))
         place.remove()
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from infuser.counting.merging import add_pairs, cut_range, leave_out_rare, slice_pairs
+from infuser.counting.merging import NO_PAIRS, add_pairs, leave_out_rare
 from infuser.counting.pairs import Room, count_runs
 from infuser.counting.settings import Counting
 from infuser.counting.shapes import Progress
@@ -85,7 +85,7 @@ class _CountGroup:
         sides = (self.place.read_block(number) for number in blocks)
         n_runs = 0
         for run in count_runs(sides, self._vocabulary, self.settings, self.room):
-            self.place.save_pairs(f"{_group(blocks)}-{n_runs}", run)
+            self.place.save_run(f"{_group(blocks)}-{n_runs}", run, len(self._vocabulary.words))
             n_runs += 1
         self.place.save_n_runs(_group(blocks), n_runs)
 
@@ -95,28 +95,34 @@ def _group(blocks: range) -> str:
 
 
 def add_up(
-    place: Workplace,
-    runs: Sequence[str],
-    n_words: int,
-    settings: Counting,
-    share: Share,
-    crew: Crew,
-    progress: Progress,
+    place: Workplace, names: Sequence[str], settings: Counting, share: Share, crew: Crew, progress: Progress
 ) -> tuple[Any, Any]:
     """Return keys and counts of all pairs that are kept: in memory if they fit, else mapped from disk."""
-    opened = [place.read_pairs(name) for name in runs]
-    ranges = cut_range(opened, max(n_words * n_words, 1), share.room.rows)
-    if len(ranges) == 1:
+    runs = [place.read_run(name) for name in names]
+    ends = sum((run.begins for run in runs), start=np.zeros(1, np.int64))  # of the rows of all runs together
+    ranges = _ranges(ends, share.room.rows)
+    if len(ranges) <= 1:
         progress("adding up", 0, 1)
-        return leave_out_rare(add_pairs([slice_pairs(run, *ranges[0]) for run in opened]), settings.min_pairs)
-    todo = [ends for ends in ranges if not place.has_pairs(_part(ends))]
+        whole = [run.rows(0, len(ends) - 1) for run in runs]
+        return leave_out_rare(add_pairs(whole) if whole else NO_PAIRS, settings.min_pairs)
+    todo = [rows for rows in ranges if not place.has_pairs(_part(rows))]
     n_done = len(ranges) - len(todo)
-    work = _AddUp(place, tuple(runs), settings.min_pairs)
+    work = _AddUp(place, tuple(names), settings.min_pairs)
     for _ in crew.spread(todo, work, lambda n: None, doing="added up pairs"):
         n_done += 1
         progress("adding up", n_done, len(ranges))
-    keys, counts = zip(*(place.read_pairs(_part(ends)) for ends in ranges), strict=True)
+    keys, counts = zip(*(place.read_pairs(_part(rows)) for rows in ranges), strict=True)
     return Chained(keys), Chained(counts)
+
+
+def _ranges(ends: NDArray[np.int64], room: int) -> list[tuple[int, int]]:
+    """Return ranges of rows that together hold no more entries than there is room for, unless it is one row."""
+    ranges, low = [], 0
+    while low < len(ends) - 1:
+        high = int(np.searchsorted(ends, ends[low] + room, side="right")) - 1
+        ranges.append((low, max(high, low + 1)))
+        low = ranges[-1][1]
+    return ranges
 
 
 @dataclass(frozen=True)
@@ -125,13 +131,13 @@ class _AddUp:
     runs: tuple[str, ...]
     min_pairs: int
 
-    def __call__(self, ends: tuple[int, int], tell: Tell) -> None:
-        slices = [slice_pairs(self.place.read_pairs(name), *ends) for name in self.runs]
-        self.place.save_pairs(_part(ends), leave_out_rare(add_pairs(slices), self.min_pairs))
+    def __call__(self, rows: tuple[int, int], tell: Tell) -> None:
+        added = add_pairs([self.place.read_run(name).rows(*rows) for name in self.runs])
+        self.place.save_pairs(_part(rows), leave_out_rare(added, self.min_pairs))
 
 
-def _part(ends: tuple[int, int]) -> str:
-    return f"part-{ends[0]}-{ends[1]}"  # named by its keys: with more memory there are fewer and wider ones
+def _part(rows: tuple[int, int]) -> str:
+    return f"part-{rows[0]}-{rows[1]}"  # named by its rows: with more memory there are fewer and wider ones
 
 
 class Chained:

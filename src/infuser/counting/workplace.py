@@ -3,9 +3,9 @@
 made-with.json                  what the counts are made with
 block-00000.npz                 words of a block of the corpus as numbers, with a checksum of the block
 words.arrow                     the vocabulary
-pairs-00000-0.{counts,keys}.npy  a run: sorted pairs of the blocks from 00000 on
+pairs-00000-0.*.npy             a run: sorted pairs of the blocks from 00000 on
 pairs-00000.json                how many runs there are of these blocks, when all are
-part-0-999.{counts,keys}.npy    pairs of all blocks, a range of keys each
+part-0-999.{counts,keys}.npy    pairs of all blocks, of a range of first words each
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -29,7 +29,6 @@ from infuser.errors import InputError
 from infuser.writing import held, whole_file, write_whole
 
 _MADE_WITH, _WORDS = "made-with.json", "words.arrow"
-_LARGEST_COUNT = np.iinfo(np.uint32).max
 
 
 @contextmanager
@@ -148,18 +147,31 @@ class Workplace:
 
     # pairs
 
+    def save_run(self, name: str, pairs: Pairs, n_words: int) -> None:
+        """Keep counted pairs in as few bytes as they take: they are many, and read once."""
+        first, second = np.divmod(pairs.keys, n_words)
+        begins = np.searchsorted(first, np.arange(n_words + 1))
+        largest = int(pairs.counts.max()) if len(pairs.counts) else 0
+        self._save(f"{name}.counts", pairs.counts.astype(np.min_scalar_type(largest)))
+        self._save(f"{name}.seconds", second.astype(np.uint32))
+        self._save(f"{name}.begins", begins)
+
+    def read_run(self, name: str) -> Run:
+        """Return counted pairs, mapped from disk."""
+        return Run(*(self._open(f"{name}.{what}") for what in Run._fields))
+
     def save_pairs(self, name: str, pairs: Pairs) -> None:
-        """Keep counted pairs; those of a block have small numbers."""
-        small = not len(pairs.counts) or int(pairs.counts.max()) <= _LARGEST_COUNT
-        counts = pairs.counts.astype(np.uint32) if small else pairs.counts
-        for what, array in (("counts", counts), ("keys", pairs.keys)):
-            with whole_file(self.folder / f"{name}.{what}.npy", "wb") as file:
-                np.save(file, array, allow_pickle=False)
+        """Keep counted pairs as they are; the keys are written last."""
+        self._save(f"{name}.counts", pairs.counts)
+        self._save(f"{name}.keys", pairs.keys)
 
     def read_pairs(self, name: str) -> Pairs:
         """Return counted pairs, mapped from disk."""
-        keys, counts = (np.load(self.folder / f"{name}.{what}.npy", mmap_mode="r") for what in ("keys", "counts"))
-        return Pairs(keys, counts)
+        return Pairs(self._open(f"{name}.keys"), self._open(f"{name}.counts"))
+
+    def has_pairs(self, name: str) -> bool:
+        """Tell whether these pairs are there."""
+        return (self.folder / f"{name}.keys.npy").exists()
 
     def save_n_runs(self, name: str, n_runs: int) -> None:
         """Note that the pairs of some blocks are counted, in so many runs."""
@@ -170,9 +182,28 @@ class Workplace:
         path = self.folder / f"{name}.json"
         return int(json.loads(path.read_text())) if path.exists() else None
 
-    def has_pairs(self, name: str) -> bool:
-        """Tell whether these pairs are counted."""
-        return (self.folder / f"{name}.keys.npy").exists()
+    def _save(self, name: str, array: NDArray[Any]) -> None:
+        with whole_file(self.folder / f"{name}.npy", "wb") as file:
+            np.save(file, array, allow_pickle=False)
+
+    def _open(self, name: str) -> NDArray[Any]:
+        return np.load(self.folder / f"{name}.npy", mmap_mode="r", allow_pickle=False)
+
+
+class Run(NamedTuple):
+    """Counted pairs on disk, row by row: a row has the pairs with the same first word."""
+
+    begins: NDArray[np.int64]
+    seconds: NDArray[np.uint32]
+    counts: NDArray[Any]
+
+    def rows(self, low: int, high: int) -> Pairs:
+        """Return the pairs whose first word has a number from `low` up to, not including, `high`."""
+        begins = self.begins[low : high + 1]
+        begin, end = int(begins[0]), int(begins[-1])
+        first = np.repeat(np.arange(low, high), np.diff(begins))
+        n_words = len(self.begins) - 1
+        return Pairs(first * n_words + self.seconds[begin:end], self.counts[begin:end].astype(np.int64))
 
 
 def _packed(table: pa.Table) -> NDArray[np.uint8]:

@@ -22,15 +22,15 @@ from infuser.errors import InputError
 from infuser.knowledge.artifact import check_place, write_folder
 from infuser.knowledge.correlation_scores import Scorer, Scoring
 from infuser.knowledge.correlation_table import TieTable, word_parts
-from infuser.knowledge.correlation_ties import LEVELS, N_HEAD, N_NEAR
+from infuser.knowledge.correlation_ties import LEVELS, N_NEAR
 from infuser.writing import held
 
 Numbers = NDArray[Any]
 KIND = "correlation"
-SHAPE = [N_NEAR, *LEVELS.tolist()]
+SHAPE = [N_NEAR, *(list(level) for level in LEVELS)]
 _BYTES_PER_PAIR = 256  # what the work on one pair takes at most
 _MOST_PAIRS = 1 << 22  # with more at once it is no faster
-_MOST_WORDS = 1 << 15  # of one range
+_MOST_WORDS = 1 << 13  # of one range
 _TURNED = np.dtype([("row", np.int32), ("column", np.int32), ("weight", np.float32)])
 
 
@@ -205,12 +205,16 @@ def _outline(
     lengths = np.stack([near, np.bincount(rows, minlength=n_nodes) - near], axis=1)
     n_far = min(max(first + n_words - N_NEAR, 0), n_words)
     first_row = n_nodes - n_far * n_sides
-    counts = (rows >= first_row) & (columns < N_HEAD)
-    head = np.zeros((n_far * n_sides, N_HEAD))
+    most = max(m for m, _ in LEVELS)
+    counts = (rows >= first_row) & (columns < most)
+    head = np.zeros((n_far * n_sides, most))
     head[rows[counts] - first_row, columns[counts]] = weights[counts]
-    sums = np.zeros((n_far * n_sides, N_HEAD + 1))
-    np.cumsum(-np.sort(-head, axis=1), axis=1, out=sums[:, 1:])
-    reach = sums[:, LEVELS].reshape(n_far, n_sides, len(LEVELS)).transpose(1, 2, 0)[::-1]  # [::-1]: of the other side
+    sums: dict[int, Numbers] = {}
+    for m in {m for m, _ in LEVELS}:
+        sums[m] = np.zeros((n_far * n_sides, m + 1))
+        np.cumsum(-np.sort(-head[:, :m], axis=1), axis=1, out=sums[m][:, 1:])
+    reach = np.stack([sums[m][:, n] for m, n in LEVELS]).reshape(len(LEVELS), n_far, n_sides)
+    reach = reach.transpose(2, 0, 1)[::-1]  # a row of one side tells what the nodes of the other one add
     raised = np.where(reach > 0, np.nextafter(reach.astype(np.float32), np.float32(np.inf)), np.float32(0))
     return {"ties.begins": _begins(lengths.ravel()), "ties.reach": raised}
 

@@ -68,13 +68,13 @@ class CorrelationStore:
 
     def __init__(self, parts: Folder) -> None:
         self._parts, self.about = parts, parts.about
-        if self.about["shape"] != SHAPE:
-            raise SourceError(
-                f"{str(parts.path)!r} was built by another version of infuser, which lays tables out differently. "
-                "Build it again."
-            )
         self.counting = Counting.from_json(self.about["counting"])
         self.scoring = Scoring.from_json(self.about["scoring"])
+        if self.about["shape"] != SHAPE:
+            raise SourceError(
+                f"{str(parts.path)!r} was built by another version of infuser, which lays ties out differently. Build it "
+                "again."
+            )
         self.table = TieTable(parts, n_sides=self.counting.n_sides)
         self.n_units: int = self.about["n_units"]
         self.n_words: int = self.about["n_words"]

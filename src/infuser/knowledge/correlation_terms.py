@@ -3,7 +3,8 @@
 The sums are exact, yet not everything is added up: a frequent word is tied to half of the vocabulary. Sums over the
 near terms (see `correlation_ties`) come first, most of them from the dense corner; the last of the best near terms is
 a bar. For far terms only the rows of rarer words are added up. What the first words add at most is known (`reach`), so
-few far terms can still clear the bar. All that may be among the best are then compared by their exact sums.
+few far terms can still clear the bar; if they are many, fewer first words are left out. All that may be among the best
+are then compared by their exact sums.
 """
 
 from __future__ import annotations
@@ -15,12 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from infuser.knowledge.correlation_ties import LEVELS, N_HEAD, Gathered, Ties
+from infuser.knowledge.correlation_ties import Gathered, Head, Ties
 
 Numbers = NDArray[Any]
-_N_SUMS = 1 << 22  # sums held at a time; more would not stay in the processor's cache
+_N_SUMS = 1 << 21  # sums held at a time; more would not stay in the processor's cache
 _N_NODES = 8192  # nodes of the texts that are asked together: bounds the memory
-_N_HOPEFUL = 1000  # with more far terms than that before the bar, adding up everything is faster
+_N_HOPEFUL = 64  # with more far terms than that before the bar, adding up more is faster
 _DIGITS = 12  # sums that differ by the order of addition only are equal
 
 
@@ -66,30 +67,30 @@ class _Batch:
     def __init__(self, ties: Ties, texts: Sequence[Asked], n_terms: int) -> None:
         self._ties, self._asked, self._n_terms = ties, texts, n_terms
         self._texts = [np.sort(np.concatenate(text)) if len(text.others) else text.nodes for text in texts]
-        self._has_far = ties.n_words > ties.n_near
-        # what the first words add to far terms is left out, until it can matter
-        self._first = min(N_HEAD * ties.n_sides, ties.n_inner) if n_terms and self._has_far else ties.n_inner
-        self._rows, self._begins = self._gather(self._texts, self._first)
-        self._place = np.full(ties.n_words, -1, np.int32)
-        self._far_terms, self._to_first = _NONE, np.zeros((0, 0), ties.dtype)
+        self._rows, self._begins = self._gather("tail", range(len(texts)), ties.n_inner)
+        self._place = ties.scratch.room("place", (ties.n_words,), np.int32)
+        self._place.fill(-1)
+        self._far_terms, self._to_inner = _NONE, np.zeros((0, 0), ties.dtype)
 
     def find(self) -> list[Found]:
         """Return what was found in each text."""
         hopeful = self._hopeful() if self._n_terms else [_NONE] * len(self._texts)
         return [self._settle(number, terms) for number, terms in enumerate(hopeful)]
 
-    def _gather(self, texts: Sequence[Numbers], first: int) -> tuple[Gathered, Numbers]:
-        """Return the rows outside the corner of the nodes from `first` on, and at which row each text begins."""
-        chosen = [nodes[np.searchsorted(nodes, first) :] for nodes in texts]
-        return self._ties.gather(np.concatenate(chosen)), np.cumsum([0, *map(len, chosen)])
+    def _gather(
+        self, name: str, numbers: Sequence[int], first: int, end: int | None = None
+    ) -> tuple[Gathered, Numbers]:
+        """Return the rows outside the corner of nodes from `first` on of some texts, and at which row each begins."""
+        texts = [self._texts[number] for number in numbers]
+        chosen = [nodes[slice(*np.searchsorted(nodes, [first, end or np.inf]))] for nodes in texts]
+        return self._ties.gather(np.concatenate(chosen), name), np.cumsum([0, *map(len, chosen)])
 
-    def _add_up(self, texts: Sequence[Numbers], rows: Gathered, begins: Numbers) -> Numbers:
+    def _add_up(self, name: str, rows: Gathered, begins: Numbers) -> Numbers:
         """Return (texts, terms): the sums of these rows, which lie outside the corner."""
         # a sparse matrix with several entries in one place adds them up when it becomes dense
-        shape = (len(texts), self._ties.n_words)
-        sums: Numbers = csr_array((rows.weights, rows.columns, rows.begins[begins]), shape=shape).toarray()
-        for row, nodes in zip(sums, texts, strict=True):
-            row[nodes // self._ties.n_sides] = -np.inf  # a word of the text is no term
+        shape = (len(begins) - 1, self._ties.n_words)
+        sparse = csr_array((rows.weights, rows.columns, rows.begins[begins]), shape=shape)
+        sums: Numbers = sparse.toarray(out=self._ties.scratch.room(f"{name}.sums", shape, self._ties.dtype))
         return sums
 
     def _add_up_corner(self) -> Numbers:
@@ -103,52 +104,85 @@ class _Batch:
 
     def _hopeful(self) -> list[Numbers]:
         """Return for each text all terms that can be among the best."""
-        n_near, sums = self._ties.n_near, self._add_up(self._texts, self._rows, self._begins)
+        n_near, sums = self._ties.n_near, self._add_up("tail", self._rows, self._begins)
         sums[:, :n_near] += self._add_up_corner()
+        for row, nodes in zip(sums, self._texts, strict=True):
+            row[nodes // self._ties.n_sides] = -np.inf  # a word of the text is no term
         bar = np.zeros(len(sums), sums.dtype)
         if self._n_terms <= n_near:
-            bar = np.partition(sums[:, :n_near], n_near - self._n_terms, axis=1)[:, n_near - self._n_terms]
+            ordered = self._ties.scratch.room("ordered", (len(sums), n_near), sums.dtype)
+            np.copyto(ordered, sums[:, :n_near])
+            ordered.partition(n_near - self._n_terms, axis=1)
+            bar = ordered[:, n_near - self._n_terms].copy()
         # these sums are rounded in many places, and the verdict comes later
         slack = 8 * np.finfo(sums.dtype).eps * np.array([len(nodes) for nodes in self._texts])
         bar = np.maximum(bar * (1 - slack).astype(sums.dtype), np.finfo(sums.dtype).tiny)
-        near = _split(sums[:, :n_near] >= bar[:, None])
-        if not self._has_far:
+        near = self._reaching(sums[:, :n_near], bar)
+        if self._ties.n_words == n_near:
             return near
         far = self._far(sums[:, n_near:], bar)
         return [np.concatenate([some, others + n_near]) for some, others in zip(near, far, strict=True)]
 
-    def _far(self, sums: Numbers, bar: Numbers) -> list[Numbers]:
-        """Return for each text the far terms that may clear the bar; the sums lack the first nodes."""
-        ties, sides = self._ties, range(self._ties.n_sides)
-        left_out = [nodes[: np.searchsorted(nodes, self._first)] for nodes in self._texts]
-        levels = np.searchsorted(LEVELS, [np.bincount(one % len(sides), minlength=len(sides)) for one in left_out])
-        highest = sum(ties.highest_reach[side, levels[:, side]] for side in sides)
-        found = _split(sums >= (bar - highest)[:, None])
-        for number, terms in enumerate(found):
-            at_most = sums[number][terms] + sum(ties.reach[side, levels[number, side]][terms] for side in sides)
-            found[number] = terms[at_most >= bar[number]]
-            if len(found[number]) > _N_HOPEFUL:
-                text = self._texts[number : number + 1]
-                everything = self._add_up(text, *self._gather(text, 0))[0, ties.n_near :]
-                found[number] = np.flatnonzero(everything >= bar[number])
-        self._far_terms = np.unique(np.concatenate(found)) + ties.n_near
-        self._to_first = self._weights_of_first(self._far_terms)
-        for number, terms in enumerate(found):
-            rows = np.searchsorted(self._far_terms, terms + ties.n_near)
-            missing = self._to_first[rows[:, None], left_out[number]].sum(axis=1)
-            found[number] = terms[sums[number][terms] + missing >= bar[number]]
+    def _far(self, tail_sums: Numbers, bar: Numbers) -> list[Numbers]:
+        """Return for each text the far terms that may clear the bar, given their sums over nodes without a corner."""
+        found, open_ = [_NONE] * len(bar), np.arange(len(bar))
+        for head in [*self._ties.heads, None]:
+            rows, begins = self._gather("far", open_.tolist(), head.n_nodes if head else 0, self._ties.n_inner)
+            sums = self._add_up("far", rows, begins)[:, self._ties.n_near :]
+            for row, number in zip(sums, open_.tolist(), strict=True):
+                row += tail_sums[number]
+            hopeful = self._below(head, open_, sums, bar[open_]) if head else self._reaching(sums, bar[open_])
+            settled = np.array([not head or len(terms) <= _N_HOPEFUL for terms in hopeful])
+            for place in np.flatnonzero(settled).tolist():
+                found[open_[place]] = hopeful[place]
+            open_ = open_[~settled]
+            if not len(open_):
+                break
+        self._far_terms = np.unique(np.concatenate(found)) + self._ties.n_near
+        self._to_inner = self._from_own_rows(self._far_terms, self._ties.n_inner)
         return found
 
-    def _weights_of_first(self, terms: Numbers) -> Numbers:
-        """Return (far terms, first nodes), from the terms' own rows: those of the first nodes are long."""
+    def _below(self, head: Head, numbers: Numbers, sums: Numbers, bar: Numbers) -> list[Numbers]:
+        """Return the far terms of some texts that may clear the bar, by sums that lack the first nodes."""
+        sides, n_near = range(self._ties.n_sides), self._ties.n_near
+        texts = [self._texts[number] for number in numbers.tolist()]
+        left_out = [nodes[: np.searchsorted(nodes, head.n_nodes)] for nodes in texts]
+        levels = np.searchsorted(head.levels, [np.bincount(one % len(sides), minlength=len(sides)) for one in left_out])
+        highest = sum(head.highest[side, levels[:, side]] for side in sides)
+        found = self._reaching(sums, np.where(highest < bar, bar - highest, np.inf))
+        for place, terms in enumerate(found):
+            reach = [head.reach[side, levels[place, side]] for side in sides]
+            if highest[place] < bar[place]:
+                found[place] = terms[sum((one[terms] for one in reach), sums[place][terms]) >= bar[place]]
+            else:  # any term may clear the bar
+                at_most = np.add(sums[place], reach[0], out=self._ties.scratch.room("most", reach[0].shape, sums.dtype))
+                found[place] = self._reaching(sum(reach[1:], at_most)[None], bar[place : place + 1])[0]
+        few = [terms if len(terms) <= _N_HOPEFUL else _NONE for terms in found]
+        looked_at = np.unique(np.concatenate(few))
+        to_first = self._from_own_rows(looked_at + n_near, head.n_nodes)
+        for place, terms in enumerate(few):
+            if len(terms):
+                missing = to_first[np.searchsorted(looked_at, terms)[:, None], left_out[place]].sum(axis=1)
+                found[place] = terms[sums[place][terms] + missing >= bar[place]]
+        return found
+
+    def _from_own_rows(self, terms: Numbers, n_nodes: int) -> Numbers:
+        """Return (far terms, the first so many nodes): a far term's own row is short, theirs are long."""
         n_sides = self._ties.n_sides
-        out = np.zeros((len(terms), self._first), self._ties.dtype)
+        out = np.zeros((len(terms), n_nodes), self._ties.dtype)
         for side in range(n_sides):
-            own = self._ties.gather(terms * n_sides + (n_sides - 1 - side))
-            here = np.flatnonzero(own.columns < self._first // n_sides)
+            own = self._ties.gather(terms * n_sides + (n_sides - 1 - side), "own")
+            here = np.flatnonzero(own.columns < n_nodes // n_sides)
             rows = np.searchsorted(own.begins, here, side="right") - 1
             out[rows, own.columns[here] * n_sides + side] = own.weights[here]
         return out
+
+    def _reaching(self, sums: Numbers, bar: Numbers) -> list[Numbers]:
+        """Return for each text the terms whose sums reach its bar."""
+        reach = self._ties.scratch.room("reaching", sums.shape, bool)
+        np.greater_equal(sums, bar[:, None], out=reach)
+        text, term = np.divmod(np.flatnonzero(reach), max(sums.shape[1], 1))
+        return np.split(term, np.searchsorted(text, np.arange(1, len(sums))))
 
     def _settle(self, number: int, hopeful: Numbers) -> Found:
         """Return the ties of a text, and the best of its hopeful terms by their exact sums."""
@@ -176,23 +210,17 @@ class _Batch:
         near = np.flatnonzero(columns < ties.n_near)
         places = (inner * ties.n_near)[:, None] + columns[near]
         cells[: len(inner), near] = ties.corner.reshape(-1).take(places)
-        first, last = self._begins[number : number + 2].tolist()
-        begin, end = self._rows.begins[[first, last]].tolist()
+        last = int(self._begins[number + 1])
+        begins = self._rows.begins[last - (len(nodes) - len(inner)) : last + 1]
+        begin, end = int(begins[0]), int(begins[-1])
         self._place[columns] = np.arange(len(columns))
         found = self._place.take(self._rows.columns[begin:end])
         self._place[columns] = -1
         here = np.flatnonzero(found >= 0)
-        rows = np.searchsorted(self._rows.begins[first : last + 1], here + begin, side="right") - 1
-        n_left_out = len(nodes) - (last - first)
-        cells[n_left_out + rows, found[here]] = self._rows.weights[begin:end][here]
+        rows = np.searchsorted(begins, here + begin, side="right") - 1
+        cells[len(inner) + rows, found[here]] = self._rows.weights[begin:end][here]
         far = np.flatnonzero(terms >= ties.n_near)
-        if len(far) and n_left_out:
+        if len(far):
             rows = np.searchsorted(self._far_terms, terms[far])
-            cells[:n_left_out, len(words) + far] = self._to_first[rows, nodes[:n_left_out, None]]
+            cells[: len(inner), len(words) + far] = self._to_inner[rows, inner[:, None]]
         return cells
-
-
-def _split(holds: Numbers) -> list[Numbers]:
-    """Return for each row of a table the columns where it is true."""
-    row, column = np.divmod(np.flatnonzero(holds), max(holds.shape[1], 1))
-    return np.split(column, np.searchsorted(row, np.arange(1, len(holds))))
