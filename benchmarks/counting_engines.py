@@ -29,7 +29,7 @@ from scipy import sparse
 
 from infuser.counting import Counting
 from infuser.counting.merging import add_pairs
-from infuser.counting.pairs import _count, _in_windows
+from infuser.counting.pairs import _in_windows
 from infuser.counting.shapes import Pairs, Texts
 from infuser.counting.tokens import encode
 from infuser.counting.words import choose_words, count_words
@@ -48,9 +48,21 @@ def keys_of_blocks() -> list[Keys]:
     vocabulary = choose_words(lambda: map(count_words, blocks), settings, 1 << 24)
     n_words = len(vocabulary.words)
     return [
-        np.concatenate(list(_in_windows(side, vocabulary.numbers_of(side.words), n_words, 5, 1 << 24)))
+        np.concatenate(
+            [
+                first.astype(np.int64) * n_words + second
+                for first, second in _in_windows(side, vocabulary.numbers_of(side.words), 5, 1 << 24)
+            ]
+        )
         for (side,) in blocks
     ]
+
+
+def numpy_count(keys: Keys) -> Pairs:
+    """Sort, and count neighbours that are the same."""
+    keys = np.sort(keys)
+    places = np.flatnonzero(np.diff(keys, prepend=-1))
+    return Pairs(keys[places], np.diff(places, append=len(keys)))
 
 
 def scipy_count(keys: Keys) -> Pairs:
@@ -114,13 +126,13 @@ def main() -> None:
     blocks = keys_of_blocks()
     block = np.concatenate(blocks)
     ones = np.ones(len(block), np.int64)
-    runs = [_count(keys.copy()) for keys in blocks]
+    runs = [numpy_count(keys) for keys in blocks]
     keys, counts = (np.concatenate(parts) for parts in zip(*runs, strict=True))
     jobs: dict[str, tuple[int, dict[str, Callable[[], Pairs]]]] = {
         "block": (
             len(block),
             {
-                "NumPy sort": lambda: _count(block.copy()),
+                "NumPy sort": lambda: numpy_count(block),
                 "SciPy sparse": lambda: scipy_count(block),
                 "Arrow": lambda: arrow_sum(block, ones),
                 "Polars": lambda: polars_sum(block, ones),

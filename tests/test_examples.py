@@ -26,6 +26,13 @@ SAID = {
     "annotate": ["240 texts; the first:", "15 steps without asking a source", "it is looked up:"],
     "attention_view": ["2 layers, each (1, 2, 16, 16); tokens: 16", "page written: True"],
     "compare": ["| placebo |", "No evidence that kam differs from plain", "steps trained the second time: 0"],
+    "correlation": [
+        "9 words in 9 sentences, 20 pairs, 10 of them tied",
+        "pharmacy - tablets  1.00, 4 times together, 4 times seen",
+        "PMI of pharmacy and tablets, shrunk: 0.98",
+        "who asks for roses finds a florist",
+        "term 'pharmacy', tied to [('tablets', 1.0)]",
+    ],
     "explain": ["maps: {'graph': (16, 16)}", "answer with knowledge:", "files: explanation.html, explanation.png"],
     "infuse": [
         "knowledge_maps: (2, 2, 5)",

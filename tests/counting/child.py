@@ -6,7 +6,7 @@ import sys
 import time
 from typing import Any
 
-from infuser.counting import run, workplace
+from infuser.counting import run, run_pairs, workplace
 
 
 def main() -> None:
@@ -26,8 +26,9 @@ def _slowly(method: Any) -> Any:
 
 # also in the worker processes, which import this file
 run.BLOCK = 600
+run_pairs._LEAST_TOKENS = 100
 workplace.Workplace.save_block = _slowly(workplace.Workplace.save_block)  # type: ignore[method-assign]
-workplace.Workplace.save_pairs = _slowly(workplace.Workplace.save_pairs)  # type: ignore[method-assign]
+workplace.Workplace.save_run = _slowly(workplace.Workplace.save_run)  # type: ignore[method-assign]
 
 if __name__ == "__main__":
     main()

@@ -14,8 +14,7 @@ import psutil
 import pytest
 from counting.by_hand import as_plain, counted_by_hand, sentences
 
-from infuser.counting import Counting, run
-from infuser.counting.pairs import Room
+from infuser.counting import Counting, run, run_pairs
 from infuser.counting.run import count_corpus
 from infuser.counting.run_pairs import Share
 from infuser.errors import InputError
@@ -34,6 +33,7 @@ def corpus(tmp_path: Path) -> Path:
 @pytest.fixture(autouse=True)
 def _small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(run, "BLOCK", 1000)
+    monkeypatch.setattr(run_pairs, "_LEAST_TOKENS", 100)
 
 
 @pytest.mark.parametrize("unit", ["sentence", "document", "window"])
@@ -59,9 +59,9 @@ def test_workers_and_little_room_change_nothing(corpus: Path, tmp_path: Path, mo
     settings = Counting(unit="document")
     with count_corpus([corpus], tmp_path / "one", settings, workers=0) as counts:
         expected = as_plain(counts)
-    monkeypatch.setattr(Share, "of", lambda memory, n_workers: Share(Room(pairs=2000, rows=150), n_words=5))
+    monkeypatch.setattr(Share, "of", lambda memory, n_workers: Share(n_pairs=2000, n_rows=150, n_words=5))
     with count_corpus([corpus], tmp_path / "two", settings, workers=2) as counts:
-        assert len(list((tmp_path / "two").glob("part-*.keys.npy"))) > 3
+        assert len(list((tmp_path / "two").glob("part-*.begins.npy"))) > 3
         assert as_plain(counts) == expected
 
 

@@ -55,7 +55,7 @@ Smoothing = Annotated[
 ContextPower = Annotated[
     float,
     typer.Option(
-        min=0, max=1, help="Raise counts to this power for chance: 0.75 tames rare words.", rich_help_panel=_SCORE
+        min=0.01, max=1, help="Raise counts to this power for chance: 0.75 tames rare words.", rich_help_panel=_SCORE
     ),
 ]
 
@@ -133,7 +133,7 @@ def build(
       infuser correlation build corpus.txt.gz --out company
       infuser correlation build logs/ --unit pair --text-column query --pair-column ad --out company
       infuser correlation show company pharmacy
-      infuser train data.csv --correlation company --terms 5 ...
+      infuser train CHECKPOINT train.csv --correlation company --terms 5 --out run
     """
     from infuser.counting import Counting
     from infuser.counting.build import build_correlation
@@ -165,7 +165,8 @@ def build(
                 progress=tell,
             )
         except KeyboardInterrupt as error:
-            typer.echo("\nStopped. The same command goes on from here.", err=True)
+            again = "goes on from here" if engine == "local" else "starts anew"
+            typer.echo(f"\nStopped. The same command {again}.", err=True)
             raise typer.Exit(130) from error
     _tell_skipped(store)
     _tell_built(store, out)
@@ -198,7 +199,8 @@ def show(
         return
     console = Console()
     of = "words" if store.counting.unit == "window" else f"{store.counting.unit}s"
-    console.print(f"{term}: {n_seen:,} of {store.n_units:,} {of}", markup=False, highlight=False)
+    where = f", on the {('left', 'right')[store.side_of(term, number)]}" if store.counting.n_sides == 2 else ""
+    console.print(f"{term}: {n_seen:,} of {store.n_units:,} {of}{where}", markup=False, highlight=False)
     if not near:
         console.print("No word is tied to it: none was seen with it more often than by chance.", style="yellow")
         return
@@ -284,6 +286,13 @@ def _tell_built(store: CorrelationStore, out: Path) -> None:
         f"{store.n_ties:,} more often than by chance; from {counted(store.about['n_tokens'], 'word')} in "
         f"{counted(store.about['n_texts'], 'text')}; {size_of(out)}"
     )
+    if not store.n_ties:
+        typer.secho(
+            f"Nothing is tied. Words seen fewer than {store.counting.min_count} times and pairs seen fewer than "
+            f"{store.counting.min_pairs} times are left out; for a small corpus lower --min-count and --min-pairs.",
+            fg="yellow",
+            err=True,
+        )
 
 
 @contextmanager

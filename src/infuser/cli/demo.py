@@ -134,7 +134,7 @@ def _count_glosses(console: Console, wordnet: Path, out: Path) -> Correlation:
     from infuser.knowledge.readers.wordnet import read_synsets
     from infuser.writing import write_whole
 
-    synsets = read_synsets(wordnet).values()
+    synsets = [synset for part in "nvar" for synset in read_synsets(wordnet, part).values()]
     lines = [f"{', '.join(synset.lemmas)}: {synset.gloss}\n" for synset in synsets]
     corpus = write_whole(out / "glosses.txt", "".join(lines))
     # a rare word is explained once, so what was seen once must count
@@ -193,12 +193,24 @@ def _report(
         title="Infuser demo: query-to-ad relevance with rare words",
         comparison=comparison,
         explanations=explanations,
-        facts=data.facts,
+        facts=_facts(trial, data),
         next_steps=_next_steps(out, explanations[0]),
         curves={f"{arm}, dev AUC, seed 0": _dev_curve(out / "runs" / f"{arm}-0.json") for arm in trial.arms},
         settings={"seeds": n_seeds, "method": trial.method, "training": trial.settings},
     )
     return comparison, explanations
+
+
+def _facts(trial: Trial, data: QueryAds) -> dict[str, str]:
+    """Return what the report says about the task; what it says about the graph only if the graph is used."""
+    from infuser import Correlation
+
+    (source,) = trial.sources
+    if not isinstance(source, Correlation):
+        return data.facts
+    about_graph = ("graph", "link")
+    kept = {name: fact for name, fact in data.facts.items() if not any(one in f"{name} {fact}" for one in about_graph)}
+    return {**kept, "term correlation": str(source.scores)}
 
 
 def _dev_curve(run: Path) -> list[tuple[float, float]]:
@@ -214,7 +226,7 @@ def _next_steps(out: Path, seen: Explanation) -> list[str]:
     return [
         f'{program} explain {out}/model --text "{seen.text}" --pair "{seen.pair}"   draw this or your own pair',
         f'{program} predict {out}/model --text "{seen.text}" --pair "{seen.pair}"   ask the model',
-        f"{program} train CHECKPOINT train.csv --graph triples.tsv --out runs/mine   your checkpoint, graph and task",
+        f"{program} train CHECKPOINT train.csv --graph triples.tsv --out runs/mine   your checkpoint and task",
         "docs/start/first-infusion.md   the same in a dozen lines of Python",
     ]
 

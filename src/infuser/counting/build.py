@@ -11,6 +11,7 @@ from infuser.counting.reading.files import Format
 from infuser.counting.run import MEMORY, count_corpus
 from infuser.counting.settings import Counting
 from infuser.counting.shapes import Counts, Progress
+from infuser.errors import InputError
 from infuser.knowledge.artifact import check_place
 from infuser.knowledge.correlation_scores import Scoring
 from infuser.knowledge.correlation_store import KIND, CorrelationStore, save_correlation
@@ -41,6 +42,11 @@ def build_correlation(
     made again (on Spark it starts anew). `memory` is how many bytes it may take, on this machine.
     """
     check_engine(engine, master, workers)
+    far = next((str(path) for path in paths if "://" in str(path)), None)
+    if far and engine == "local":
+        raise InputError(
+            f"Only Spark reads addresses such as {far}. Give --engine spark, or files of this machine."
+        )
     check_place(out, KIND)
     unfinished = Path(f"{out}.unfinished")
     counted: AbstractContextManager[Counts]

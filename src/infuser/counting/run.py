@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from infuser.counting.reading.files import CorpusFile, Format, RawBlock, find_files, read_blocks
 from infuser.counting.reading.texts import read_texts
-from infuser.counting.run_pairs import Share, add_up, count_groups, group_blocks
+from infuser.counting.run_pairs import Share, add_up, count_groups, group_blocks, most_workers
 from infuser.counting.settings import Counting
 from infuser.counting.shapes import Counts, Progress
 from infuser.counting.tokens import encode
@@ -63,7 +63,7 @@ def count_corpus(
     if len(columns) != settings.n_sides:
         raise InputError(f"The unit {settings.unit!r} reads {settings.n_sides} column(s), but {columns} were given.")
     files = find_files(paths, format)
-    n_workers = _n_workers(files) if workers is None else workers
+    n_workers = _n_workers(files, memory) if workers is None else workers
     share = Share.of(memory, n_workers)
     made_with = {
         "engine": "local",
@@ -87,9 +87,11 @@ def count_corpus(
         place.remove()
 
 
-def _n_workers(files: Sequence[CorpusFile]) -> int:
+def _n_workers(files: Sequence[CorpusFile], memory: int) -> int:
     size = sum(os.path.getsize(file.path) for file in files)
-    return 0 if size < _FEW_BYTES else os.cpu_count() or 1  # starting a process takes longer than counting so little
+    if size < _FEW_BYTES:  # starting a process takes longer than counting so little
+        return 0
+    return min(os.cpu_count() or 1, most_workers(memory))
 
 
 def _encode_blocks(

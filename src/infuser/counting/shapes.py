@@ -66,6 +66,72 @@ class Pairs(NamedTuple):
     counts: NDArray[np.int64]
 
 
+class Run(NamedTuple):
+    """Counted pairs in as few bytes as they take, row by row: a row has the pairs with the same first word."""
+
+    begins: NDArray[np.int64]
+    """Where each row begins, and, last, their number."""
+    seconds: NDArray[np.uint32]
+    """The second words, ascending in each row."""
+    counts: NDArray[Any]
+
+    def rows(self, low: int, high: int) -> Pairs:
+        """Return the pairs whose first word has a number from `low` up to, not including, `high`."""
+        begins = self.begins[low : high + 1]
+        begin, end = int(begins[0]), int(begins[-1])
+        first = np.repeat(np.arange(low, high), np.diff(begins))
+        n_words = len(self.begins) - 1
+        return Pairs(first * n_words + self.seconds[begin:end], self.counts[begin:end].astype(np.int64))
+
+    @classmethod
+    def of(cls, pairs: Pairs, n_words: int) -> Run:
+        """Return pairs as a run."""
+        first, second = np.divmod(pairs.keys, max(n_words, 1))
+        largest = int(pairs.counts.max()) if len(pairs.counts) else 0
+        return cls(
+            np.searchsorted(first, np.arange(n_words + 1)),
+            second.astype(np.uint32),
+            pairs.counts.astype(np.min_scalar_type(largest)),
+        )
+
+
+class Chained:
+    """Arrays one after another, read as one, a slice at a time."""
+
+    def __init__(self, arrays: Sequence[NDArray[Any]]) -> None:
+        self._arrays = arrays
+        self._starts = np.cumsum([0, *map(len, arrays)]).tolist()
+
+    def __len__(self) -> int:
+        return int(self._starts[-1])
+
+    def __getitem__(self, key: slice) -> NDArray[np.int64]:
+        start, stop, _ = key.indices(len(self))
+        cut = [
+            array[max(start - at, 0) : max(stop - at, 0)] for array, at in zip(self._arrays, self._starts, strict=False)
+        ]
+        return np.concatenate([np.zeros(0, np.int64), *cut])
+
+
+class RowKeys:
+    """The keys of pairs that are kept row by row, a slice at a time: all at once they may not fit into memory."""
+
+    def __init__(self, begins: NDArray[np.int64], seconds: Any) -> None:
+        self._begins, self._seconds = begins, seconds
+
+    def __len__(self) -> int:
+        return len(self._seconds)
+
+    def __getitem__(self, key: slice) -> NDArray[np.int64]:
+        start, stop, _ = key.indices(len(self))
+        first = np.searchsorted(self._begins, np.arange(start, stop), side="right") - 1
+        keys: NDArray[np.int64] = first * (len(self._begins) - 1) + self._seconds[start:stop]
+        return keys
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return self[:].astype(dtype or np.int64)
+
+
 class Counts(NamedTuple):
     """A counted corpus: what both engines hand over."""
 
@@ -79,8 +145,8 @@ class Counts(NamedTuple):
     n_units: int
     """What these are fractions of: the number of units, in windows the number of words."""
     keys: Any
-    """Like `Pairs.keys`, in memory or mapped from disk."""
+    """Like `Pairs.keys`; perhaps on disk, so take a slice at a time."""
     pair_counts: Any
-    """Like `Pairs.counts`."""
+    """Like `Pairs.counts`; likewise."""
     about: dict[str, Any]
     """What else is worth telling: n_texts, n_tokens, skipped rows."""

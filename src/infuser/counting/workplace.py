@@ -5,7 +5,7 @@ block-00000.npz                 words of a block of the corpus as numbers, with 
 words.arrow                     the vocabulary
 pairs-00000-0.*.npy             a run: sorted pairs of the blocks from 00000 on
 pairs-00000.json                how many runs there are of these blocks, when all are
-part-0-999.{counts,keys}.npy    pairs of all blocks, of a range of first words each
+part-0-999.*.npy                pairs of all blocks, with first words of a range
 """
 
 from __future__ import annotations
@@ -16,14 +16,14 @@ import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.ipc
 from numpy.typing import NDArray
 
-from infuser.counting.shapes import Encoded, Pairs
+from infuser.counting.shapes import Encoded, Run
 from infuser.counting.words import WORDS, Vocabulary, count_words
 from infuser.errors import InputError
 from infuser.writing import held, whole_file, write_whole
@@ -147,31 +147,19 @@ class Workplace:
 
     # pairs
 
-    def save_run(self, name: str, pairs: Pairs, n_words: int) -> None:
-        """Keep counted pairs in as few bytes as they take: they are many, and read once."""
-        first, second = np.divmod(pairs.keys, n_words)
-        begins = np.searchsorted(first, np.arange(n_words + 1))
-        largest = int(pairs.counts.max()) if len(pairs.counts) else 0
-        self._save(f"{name}.counts", pairs.counts.astype(np.min_scalar_type(largest)))
-        self._save(f"{name}.seconds", second.astype(np.uint32))
-        self._save(f"{name}.begins", begins)
+    def save_run(self, name: str, run: Run) -> None:
+        """Keep counted pairs; where the rows begin is written last."""
+        for what in reversed(Run._fields):
+            with whole_file(self.folder / f"{name}.{what}.npy", "wb") as file:
+                np.save(file, getattr(run, what), allow_pickle=False)
 
     def read_run(self, name: str) -> Run:
         """Return counted pairs, mapped from disk."""
-        return Run(*(self._open(f"{name}.{what}") for what in Run._fields))
+        return Run(*(np.load(self.folder / f"{name}.{what}.npy", mmap_mode="r") for what in Run._fields))
 
-    def save_pairs(self, name: str, pairs: Pairs) -> None:
-        """Keep counted pairs as they are; the keys are written last."""
-        self._save(f"{name}.counts", pairs.counts)
-        self._save(f"{name}.keys", pairs.keys)
-
-    def read_pairs(self, name: str) -> Pairs:
-        """Return counted pairs, mapped from disk."""
-        return Pairs(self._open(f"{name}.keys"), self._open(f"{name}.counts"))
-
-    def has_pairs(self, name: str) -> bool:
+    def has_run(self, name: str) -> bool:
         """Tell whether these pairs are there."""
-        return (self.folder / f"{name}.keys.npy").exists()
+        return (self.folder / f"{name}.begins.npy").exists()
 
     def save_n_runs(self, name: str, n_runs: int) -> None:
         """Note that the pairs of some blocks are counted, in so many runs."""
@@ -181,29 +169,6 @@ class Workplace:
         """Return how many runs the pairs of some blocks are; None if they are not counted yet."""
         path = self.folder / f"{name}.json"
         return int(json.loads(path.read_text())) if path.exists() else None
-
-    def _save(self, name: str, array: NDArray[Any]) -> None:
-        with whole_file(self.folder / f"{name}.npy", "wb") as file:
-            np.save(file, array, allow_pickle=False)
-
-    def _open(self, name: str) -> NDArray[Any]:
-        return np.load(self.folder / f"{name}.npy", mmap_mode="r", allow_pickle=False)
-
-
-class Run(NamedTuple):
-    """Counted pairs on disk, row by row: a row has the pairs with the same first word."""
-
-    begins: NDArray[np.int64]
-    seconds: NDArray[np.uint32]
-    counts: NDArray[Any]
-
-    def rows(self, low: int, high: int) -> Pairs:
-        """Return the pairs whose first word has a number from `low` up to, not including, `high`."""
-        begins = self.begins[low : high + 1]
-        begin, end = int(begins[0]), int(begins[-1])
-        first = np.repeat(np.arange(low, high), np.diff(begins))
-        n_words = len(self.begins) - 1
-        return Pairs(first * n_words + self.seconds[begin:end], self.counts[begin:end].astype(np.int64))
 
 
 def _packed(table: pa.Table) -> NDArray[np.uint8]:

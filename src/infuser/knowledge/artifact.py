@@ -274,7 +274,7 @@ def _read_about(folder: Path, kind: str) -> dict[str, Any]:
         raise damaged(path)
     if content["kind"] != kind:
         raise SourceError(
-            f"{str(folder)!r} is a {content['kind']} folder, not a {kind} folder. Name another folder, or build one "
+            f"{str(folder)!r} holds {content['kind']}, it is no {kind} folder. Name another folder, or build one "
             f"with `infuser {kind} build`."
         )
     if content["format"] != _FORMAT:

@@ -16,7 +16,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from infuser.counting.settings import Counting
-from infuser.counting.shapes import Counts
+from infuser.counting.shapes import Counts, RowKeys
 from infuser.errors import InputError, SourceError
 from infuser.knowledge.artifact import Array, Folder, whole
 from infuser.knowledge.correlation_build import KIND, SHAPE, save_correlation
@@ -72,8 +72,8 @@ class CorrelationStore:
         self.scoring = Scoring.from_json(self.about["scoring"])
         if self.about["shape"] != SHAPE:
             raise SourceError(
-                f"{str(parts.path)!r} was built by another version of infuser, which lays ties out differently. Build it "
-                "again."
+                f"{str(parts.path)!r} was built by another version of infuser, which lays ties out differently. Build "
+                "it again."
             )
         self.table = TieTable(parts, n_sides=self.counting.n_sides)
         self.n_units: int = self.about["n_units"]
@@ -93,7 +93,7 @@ class CorrelationStore:
     def counts(self) -> Counts:
         """Return what was counted, as it was given to `save_correlation`; the pairs are read when they are needed."""
         words = pa.array([self.table.word(number) for number in range(self.n_words)], pa.string())
-        keys = _Keys(self._begins, self._parts["pairs.seconds"], self.n_words)
+        keys = RowKeys(self._begins, self._parts["pairs.seconds"])
         together = _Together(self._parts["pairs.counts"])
         told = {name: self.about[name] for name in self.about["told"]}
         return Counts(self.counting, words, self._seen(0), self._seen(1), self.n_units, keys, together, told)
@@ -102,6 +102,10 @@ class CorrelationStore:
         """Return how often a word was seen; of a table of pairs, on the side where that was more often."""
         number = self._number(word)
         return int(self._seen(self._side(number, side))[number])
+
+    def side_of(self, word: str, side: int | None = None) -> int:
+        """Return the side on which a word is looked at: the one asked for, or where it was seen more often."""
+        return self._side(self._number(word), side)
 
     def pair(self, first: str, second: str) -> PairFacts:
         """Return what is known about two words; of a table of pairs, a left and a right one."""
@@ -156,10 +160,10 @@ class CorrelationStore:
         found = find_words(word)
         number = self.table.look_up(found[0].folded) if len(found) == 1 else -1
         if number < 0:
-            why = f"it was seen fewer than {self.counting.min_count} times, or was left out"
+            rare = f"seen fewer than {self.counting.min_count} times" if self.counting.min_count > 1 else "never seen"
+            why = f"it was {rare}, or left out" if len(found) == 1 else "it is not one word"
             raise InputError(
-                f"{word!r} is none of the {self.n_words:,} words of the table: "
-                f"{why if len(found) == 1 else 'it is not one word'}. Ask for another one."
+                f"{word!r} is none of the {self.n_words:,} words of the table: {why}. Ask for another one."
             )
         return number
 
@@ -181,25 +185,6 @@ class CorrelationStore:
     def _seen(self, side: int) -> NDArray[np.int64]:
         """Return how often each word was seen, on a side of pairs."""
         return whole(self._parts["right" if side == 1 and self.counting.n_sides == 2 else "left"])
-
-
-class _Keys:
-    """The keys of counted pairs, a slice at a time: all at once they may not fit into memory."""
-
-    def __init__(self, begins: NDArray[np.int64], seconds: Array, n_words: int) -> None:
-        self._begins, self._seconds, self._n_words = begins, seconds, n_words
-
-    def __len__(self) -> int:
-        return len(self._seconds)
-
-    def __getitem__(self, key: slice) -> NDArray[np.int64]:
-        start, stop, _ = key.indices(len(self))
-        first = np.searchsorted(self._begins, np.arange(start, stop), side="right") - 1
-        keys: NDArray[np.int64] = first * self._n_words + self._seconds[start:stop]
-        return keys
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        return self[:].astype(dtype or np.int64)
 
 
 class _Together:

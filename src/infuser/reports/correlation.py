@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _SUFFIXES = (".png", ".svg", ".pdf")
-_BINS = 60
+_BINS, _FEW = 60, 20  # the median of fewer pairs says little
 
 
 def draw_scores(frequencies: ArrayLike, scores: ArrayLike, name: str) -> Figure:
@@ -29,9 +29,11 @@ def draw_scores(frequencies: ArrayLike, scores: ArrayLike, name: str) -> Figure:
         figure.colorbar(drawn, ax=axes, label="pairs")
         edges = np.unique(np.geomspace(seen.min(), seen.max() + 1, 13))
         place = np.digitize(seen, edges)
-        middles = [(seen[place == one].mean(), np.median(scored[place == one])) for one in np.unique(place)]
-        axes.plot(*zip(*middles, strict=True), color="#d9620e", marker="o", markersize=4, label="median")
-        axes.legend(loc="lower right")
+        full = [one for one in np.unique(place) if np.count_nonzero(place == one) >= _FEW]
+        middles = [(seen[place == one].mean(), np.median(scored[place == one])) for one in full]
+        if middles:
+            axes.plot(*zip(*middles, strict=True), color="#d9620e", marker="o", markersize=4, label="median")
+            axes.legend(loc="lower right")
     axes.axhline(0, color="grey", linewidth=0.8)
     axes.set_xlabel("how often the rarer of the two words is seen")
     axes.set_ylabel(name)
