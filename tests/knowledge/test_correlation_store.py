@@ -13,7 +13,7 @@ import pytest
 
 from infuser.counting import Counting, Counts, count_texts
 from infuser.errors import InputError, SourceError
-from infuser.knowledge import correlation_build, correlation_terms, correlation_ties
+from infuser.knowledge import correlation_build, correlation_ties
 from infuser.knowledge.correlation_build import make_table
 from infuser.knowledge.correlation_scores import Scoring, score_pairs
 from infuser.knowledge.correlation_store import CorrelationStore, save_correlation
@@ -98,17 +98,6 @@ def check(found: Correlated, sides: list[list[str]], words: list[str], weights: 
             assert found.ties[i, j] == tie((number[one], side), term)
 
 
-@pytest.fixture
-def small_shape(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A corner so small that every way through the search is taken by tables that a test can check."""
-    levels = ((5, 0), (5, 2), (5, 5), (3, 0), (3, 1), (3, 2), (3, 3))
-    for module in (correlation_ties, correlation_build, correlation_terms):
-        for name, value in (("N_NEAR", 9), ("_N_CORNER", 6), ("LEVELS", levels), ("_N_HOPEFUL", 3)):
-            if hasattr(module, name):
-                monkeypatch.setattr(module, name, value)
-    monkeypatch.setattr(correlation_terms, "_N_SUMS", 100)
-
-
 @pytest.mark.parametrize("score", SCORES)
 @pytest.mark.parametrize("unit", UNITS)
 def test_a_folder_holds_the_ties_of_its_counts(tmp_path: Path, unit: str, score: Any) -> None:
@@ -130,7 +119,6 @@ def test_a_folder_holds_the_ties_of_its_counts(tmp_path: Path, unit: str, score:
     assert store.about["n_texts"] == len(TEXTS)
 
 
-@pytest.mark.usefixtures("small_shape")
 @pytest.mark.parametrize("unit", ["sentence", "pair"])
 @pytest.mark.parametrize(("n_words", "n_pairs"), [(3, 2), (9, 20), (10, 30), (40, 30), (40, 150), (60, 900)])
 def test_ties_and_terms_are_those_of_trying_every_word(tmp_path: Path, unit: str, n_words: int, n_pairs: int) -> None:
@@ -146,6 +134,34 @@ def test_ties_and_terms_are_those_of_trying_every_word(tmp_path: Path, unit: str
             ]
             for found, text in zip(store.correlate(texts, n_terms), texts, strict=True):
                 check(found, [*text, []][: store.table.n_sides], words[:-1], weights, n_terms)
+
+
+@pytest.mark.parametrize("unit", ["sentence", "pair"])
+@pytest.mark.parametrize("most", [1, 3])
+def test_a_word_holds_its_strongest_ties_and_two_are_tied_if_either_does(tmp_path: Path, unit: str, most: int) -> None:
+    counts = by_chance(40, 300, unit)
+    everything = CorrelationStore.open(save_correlation(counts, Scoring(max_ties=0), tmp_path / "all")).table.ties
+    store = CorrelationStore.open(save_correlation(counts, Scoring(max_ties=most), tmp_path / "few"))
+    n_sides, held = store.table.n_sides, {}
+    for node in range(store.n_words * n_sides):
+        columns, weights = everything.row(node)
+        strongest = sorted(zip((-weights).tolist(), columns.tolist(), strict=True))[:most]
+        held[node] = {column: -weight for weight, column in strongest}
+        assert dict(zip(*(part.tolist() for part in store.table.ties.row(node)), strict=True)) == held[node]
+    words = counts.words.to_pylist()
+    [found] = store.correlate([[words[:20], words[10:30]][:n_sides]])
+    for i, (one, side) in enumerate(zip(found.words, found.sides.tolist(), strict=True)):
+        for j, (other, its_side) in enumerate(zip(found.words, found.sides.tolist(), strict=True)):
+            a, b = words.index(one), words.index(other)
+            either = max(held[a * n_sides + side].get(b, 0.0), held[b * n_sides + its_side].get(a, 0.0))
+            assert found.weights[i, j] == (0.0 if n_sides == 2 and side == its_side else either)
+
+
+def test_many_texts_are_asked_in_batches_with_the_same_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    store = CorrelationStore.open(save_correlation(by_chance(300, 9000), Scoring(), tmp_path / "c"))
+    expected = ASK["map"](store)
+    monkeypatch.setattr(correlation_ties, "_N_ENTRIES", 100)
+    assert ASK["map"](store) == expected
 
 
 def test_terms_of_a_large_table_are_those_of_adding_up_everything() -> None:
@@ -196,7 +212,6 @@ def content(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in sorted(folder.iterdir())}
 
 
-@pytest.mark.usefixtures("small_shape")
 @pytest.mark.parametrize("unit", ["sentence", "pair"])
 def test_the_bytes_do_not_depend_on_the_memory_given(
     tmp_path: Path, unit: str, monkeypatch: pytest.MonkeyPatch
@@ -293,7 +308,6 @@ ASK: dict[str, Callable[[CorrelationStore], object]] = {
 ASKED = [[[f"w{number:06d}" for number in range(start, 300, 30)]] for start in range(30)]
 
 
-@pytest.mark.usefixtures("small_shape")
 def test_a_flipped_bit_is_an_error_that_names_the_file_and_never_a_wrong_answer(tmp_path: Path) -> None:
     save_correlation(by_chance(300, 9000), Scoring(), tmp_path / "c")
     assert all(ask(CorrelationStore.open(tmp_path / "c")) for ask in ASK.values())
@@ -317,7 +331,7 @@ def test_a_folder_of_another_kind_or_shape_is_refused(tmp_path: Path, monkeypatc
         save_correlation(counted("document"), Scoring(), tmp_path / "mine")
     assert (tmp_path / "mine" / "file.txt").read_text() == "precious"
     folder = save_correlation(counted("document"), Scoring(), tmp_path / "c")
-    monkeypatch.setattr("infuser.knowledge.correlation_store.SHAPE", [1])
+    monkeypatch.setattr("infuser.knowledge.correlation_store.SHAPE", 1)
     with pytest.raises(SourceError, match="another version"):
         CorrelationStore.open(folder)
 

@@ -58,6 +58,12 @@ ContextPower = Annotated[
         min=0.01, max=1, help="Raise counts to this power for chance: 0.75 tames rare words.", rich_help_panel=_SCORE
     ),
 ]
+MaxTies = Annotated[
+    int,
+    typer.Option(
+        min=0, help="A word holds its strongest ties, at most so many; 0: all of them.", rich_help_panel=_SCORE
+    ),
+]
 
 
 @app.command()
@@ -104,6 +110,7 @@ def build(
     score: Score = "npmi",
     smoothing: Smoothing = 0.0,
     context_power: ContextPower = 1.0,
+    max_ties: MaxTies = 100,
     engine: Annotated[
         Literal["local", "spark"], typer.Option(help="Count here, or on a Spark cluster.", rich_help_panel=_WORK)
     ] = "local",
@@ -153,7 +160,7 @@ def build(
                 corpus,
                 out,
                 counting,
-                Scoring(score=score, smoothing=smoothing, context_power=context_power),
+                Scoring(score, smoothing, context_power, max_ties),
                 columns=(text_column, pair_column)[: counting.n_sides],
                 format=format,
                 engine=engine,
@@ -219,6 +226,7 @@ def score(
     score: Score = "npmi",
     smoothing: Smoothing = 0.0,
     context_power: ContextPower = 1.0,
+    max_ties: MaxTies = 100,
 ) -> None:
     """Score counted pairs in another way, without reading the corpus again.
 
@@ -228,7 +236,7 @@ def score(
     from infuser.knowledge.correlation_store import CorrelationStore, save_correlation
 
     counts = CorrelationStore.open(folder).counts()
-    save_correlation(counts, Scoring(score=score, smoothing=smoothing, context_power=context_power), out)
+    save_correlation(counts, Scoring(score, smoothing, context_power, max_ties), out)
     _tell_built(CorrelationStore.open(out), out)
 
 

@@ -44,9 +44,7 @@ def build_correlation(
     check_engine(engine, master, workers)
     far = next((str(path) for path in paths if "://" in str(path)), None)
     if far and engine == "local":
-        raise InputError(
-            f"Only Spark reads addresses such as {far}. Give --engine spark, or files of this machine."
-        )
+        raise InputError(f"Only Spark reads addresses such as {far}. Give --engine spark, or files of this machine.")
     check_place(out, KIND)
     unfinished = Path(f"{out}.unfinished")
     counted: AbstractContextManager[Counts]

@@ -22,12 +22,12 @@ from infuser.errors import InputError
 from infuser.knowledge.artifact import check_place, write_folder
 from infuser.knowledge.correlation_scores import Scorer, Scoring
 from infuser.knowledge.correlation_table import TieTable, word_parts
-from infuser.knowledge.correlation_ties import LEVELS, N_NEAR
 from infuser.writing import held
 
 Numbers = NDArray[Any]
 KIND = "correlation"
-SHAPE = [N_NEAR, *(list(level) for level in LEVELS)]
+SHAPE = 2
+"""Changes with the layout of the files."""
 _BYTES_PER_PAIR = 256  # what the work on one pair takes at most
 _MOST_PAIRS = 1 << 22  # with more at once it is no faster
 _MOST_WORDS = 1 << 13  # of one range
@@ -36,18 +36,13 @@ _TURNED = np.dtype([("row", np.int32), ("column", np.int32), ("weight", np.float
 
 def make_table(words: Sequence[str], first: Numbers, second: Numbers, weights: Numbers) -> TieTable:
     """Return the table of ties between words, by their places in `words`; each pair is given once, in any order."""
-    degrees = np.bincount(np.concatenate([first, second]), minlength=len(words))
-    order = np.argsort(-degrees, kind="stable")  # those with most ties first, as frequent words are in a corpus
-    number = np.empty(len(words), np.int64)
-    number[order] = np.arange(len(words))
-    first, second = number[first], number[second]
     turned = first != second
     rows, columns = np.concatenate([first, second[turned]]), np.concatenate([second, first[turned]])
-    sorted_ = np.lexsort((columns, rows))
-    rows, columns = rows[sorted_], columns[sorted_].astype(np.int32)
-    weights = np.concatenate([weights, weights[turned]])[sorted_]
-    ties = {"ties.columns": columns, "ties.weights": weights, **_outline(rows, columns, weights, len(words), 1)}
-    return TieTable({**word_parts([words[place] for place in order.tolist()]), **ties})
+    order = np.lexsort((columns, rows))
+    weights = np.concatenate([weights, weights[turned]])[order]
+    begins = _begins(np.bincount(rows, minlength=len(words)))
+    ties = {"ties.begins": begins, "ties.columns": columns[order].astype(np.int32), "ties.weights": weights}
+    return TieTable({**word_parts(words), **ties})
 
 
 def save_correlation(counts: Counts, scoring: Scoring, out: str | Path, *, memory: int = 1 << 30) -> Path:
@@ -160,7 +155,7 @@ class _Maker:
         """Return the rows of both directions, a range of words at a time."""
         columns_ahead, weights_ahead = self._read("ahead.columns", np.int32), self._read("ahead.weights", np.float32)
         begins_ahead = _begins(n_ahead)
-        lengths, reach = [np.zeros(0, np.int64)], [np.zeros((self._n_sides, len(LEVELS), 0), np.float32)]
+        lengths = [np.zeros(0, np.int64)]
         for number, (low, high) in enumerate(pairwise(ranges.tolist())):
             turned = self._read(f"turned.{number}", _TURNED)
             ahead = slice(*begins_ahead[[low, high]].tolist())
@@ -170,19 +165,15 @@ class _Maker:
             row = np.concatenate(rows)
             # stable, so that columns ascend within a row: those turned round are smaller, and came in their order
             order = np.argsort(row, kind="stable")
-            row = row[order]
-            columns = np.concatenate([turned["column"], columns_ahead[ahead]])[order]
-            weights = np.concatenate([turned["weight"], weights_ahead[ahead]])[order]
-            self._write("ties.columns", columns)
-            self._write("ties.weights", weights)
-            outline = _outline(row, columns, weights, high - low, self._n_sides, first=low)
-            lengths.append(np.diff(outline["ties.begins"]))
-            reach.append(outline["ties.reach"])
+            weights = np.concatenate([turned["weight"], weights_ahead[ahead]])
+            order = order[_strongest(row[order], weights[order], self._scoring.max_ties)]
+            self._write("ties.columns", np.concatenate([turned["column"], columns_ahead[ahead]])[order])
+            self._write("ties.weights", weights[order])
+            lengths.append(np.bincount(row[order], minlength=(high - low) * self._n_sides))
         return {
             "ties.begins": _begins(np.concatenate(lengths)),
             "ties.columns": self._read("ties.columns", np.int32),
             "ties.weights": self._read("ties.weights", np.float32),
-            "ties.reach": np.concatenate(reach, axis=2),
         }
 
     def _write(self, name: str, values: Numbers) -> None:
@@ -196,27 +187,14 @@ class _Maker:
         return np.memmap(path, dtype, "r")
 
 
-def _outline(
-    rows: Numbers, columns: Numbers, weights: Numbers, n_words: int, n_sides: int, *, first: int = 0
-) -> dict[str, Numbers]:
-    """Return begins and reach (see correlation_ties) of the rows of `n_words` words from word `first` on."""
-    n_nodes = n_words * n_sides
-    near = np.bincount(rows[columns < N_NEAR], minlength=n_nodes)
-    lengths = np.stack([near, np.bincount(rows, minlength=n_nodes) - near], axis=1)
-    n_far = min(max(first + n_words - N_NEAR, 0), n_words)
-    first_row = n_nodes - n_far * n_sides
-    most = max(m for m, _ in LEVELS)
-    counts = (rows >= first_row) & (columns < most)
-    head = np.zeros((n_far * n_sides, most))
-    head[rows[counts] - first_row, columns[counts]] = weights[counts]
-    sums: dict[int, Numbers] = {}
-    for m in {m for m, _ in LEVELS}:
-        sums[m] = np.zeros((n_far * n_sides, m + 1))
-        np.cumsum(-np.sort(-head[:, :m], axis=1), axis=1, out=sums[m][:, 1:])
-    reach = np.stack([sums[m][:, n] for m, n in LEVELS]).reshape(len(LEVELS), n_far, n_sides)
-    reach = reach.transpose(2, 0, 1)[::-1]  # a row of one side tells what the nodes of the other one add
-    raised = np.where(reach > 0, np.nextafter(reach.astype(np.float32), np.float32(np.inf)), np.float32(0))
-    return {"ties.begins": _begins(lengths.ravel()), "ties.reach": raised}
+def _strongest(rows: Numbers, weights: Numbers, most: int) -> Numbers:
+    """Return the entries that are among the strongest of their row, in order; of equals the first."""
+    lengths = np.bincount(rows) if len(rows) else np.zeros(0, np.int64)
+    if not most or not len(rows) or lengths.max() <= most:
+        return np.arange(len(rows))
+    order = np.lexsort((-weights, rows))
+    rank = np.arange(len(rows)) - np.repeat(_begins(lengths)[:-1], lengths)
+    return np.sort(order[rank < most])
 
 
 def _begins(lengths: Numbers) -> Numbers:

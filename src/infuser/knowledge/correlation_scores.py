@@ -46,6 +46,8 @@ class Scoring:
     """Added to how often two words were seen together and to how often that was to be expected."""
     context_power: float = 1.0
     """Above 0 and up to 1: below 1, rare words count as if they were more frequent."""
+    max_ties: int = 100
+    """A word holds its strongest ties, at most so many; two words are tied if either holds the other. 0: all."""
 
     def __post_init__(self) -> None:
         if self.score not in SCORES:
@@ -55,6 +57,8 @@ class Scoring:
                 f"smoothing={self.smoothing}, context_power={self.context_power} cannot be used: smoothing must be a "
                 "number of 0 or more, context_power above 0 and at most 1."
             )
+        if self.max_ties < 0:
+            raise InputError(f"max_ties={self.max_ties} cannot be used: it must be 0 (all ties) or more.")
 
     def to_json(self) -> dict[str, Any]:
         """Return the settings as plain values."""

@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from infuser.errors import SourceError
 from infuser.knowledge.artifact import Parts, Strings, make_trie, whole
-from infuser.knowledge.correlation_terms import Asked, find_ties
-from infuser.knowledge.correlation_ties import Ties
+from infuser.knowledge.correlation_ties import Asked, Ties, find_ties
 
 _N_REMEMBERED = 500_000
 _NONE = np.zeros(0, np.int64)

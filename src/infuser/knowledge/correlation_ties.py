@@ -1,167 +1,189 @@
-"""Ties between words as one sparse matrix, in memory or on disk.
+"""Ties between words as one sparse matrix, and what it says about texts: their ties, and the terms closest to them.
 
-A word on one side of a text is a node: number * n_sides + side; the most frequent words have the smallest numbers. Row
-`node` holds the words that it is tied to, ascending. Only a table of pairs has two sides: there the row of a left word
-holds right words, and the other way round.
+A word on one side of a text is a node: number * n_sides + side. Only a table of pairs has two sides: there the row of a
+left word holds right words, and the other way round.
 
-    ties.begins    (2 nodes + 1) where each row begins, and where its words from number N_NEAR on begin
-    ties.columns   the words            ties.weights   of the ties, above 0 and up to 1
-    ties.reach     (sides, LEVELS, words from N_NEAR on) the most that n of the m first words add to a word
+    ties.begins    where the row of each node begins, and, last, their number
+    ties.columns   the words that a node is tied to, ascending        ties.weights   how strongly, above 0 and up to 1
 
-The near words of the first rows, where most of the ties are, are also held as a dense corner: there, sums go twenty
-times faster.
+A row of a built table holds the strongest ties of its word only (`Scoring.max_ties`), so two words are tied if either
+holds the other, and a word speaks for the terms that it holds. So what a text costs does not grow with the table.
 """
 
 from __future__ import annotations
 
-import threading
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from infuser.knowledge.artifact import Parts, whole
 
 Numbers = NDArray[Any]
-N_NEAR = 8192
-LEVELS = tuple(
-    [(256, n) for n in (0, 8, 16, 20, 24, 28, 32, 48, 64, 256)] + [(32, n) for n in (0, 4, 8, 12, 16, 20, 24, 32)]
-)
-"""(m, n), by m. This and N_NEAR shape the files."""
-_N_CORNER = 1024
-_N_REMEMBERED = 200_000
+_N_ENTRIES = 1 << 21  # looked at together: bounds the memory
+_DIGITS = 12  # sums that differ by the order of addition only are equal
+_ROUNDING = 1e-4  # more than sums of single precision are off
 
 
-class Gathered(NamedTuple):
-    """The parts of some rows that lie outside the corner, joined."""
+class Asked(NamedTuple):
+    """The nodes of one text, each once."""
 
     nodes: Numbers
-    """Whose rows these are."""
-    begins: Numbers
-    columns: Numbers
+    """Those whose ties with each other are wanted."""
+    others: Numbers
+    """Those that count for the terms only."""
+
+
+class Found(NamedTuple):
+    """The ties of one text."""
+
     weights: Numbers
-
-
-class Head(NamedTuple):
-    """What the first nodes add to the far words at most."""
-
-    n_nodes: int
-    levels: Numbers
-    """Numbers of nodes, ascending."""
-    reach: Numbers
-    """(sides, levels, far words) the most that so many of these nodes of a side add."""
-    highest: Numbers
-    """(sides, levels)"""
+    """(nodes, nodes)"""
+    terms: Numbers
+    """Words that are not in the text, the best first."""
+    ties: Numbers
+    """(nodes, terms)"""
 
 
 class Ties:
-    """The matrix: its rows, parts of rows, and the corner."""
+    """The matrix, in memory or mapped from disk; all of it is checked when it is first asked."""
 
     def __init__(self, parts: Parts, *, n_words: int, n_sides: int) -> None:
         self._parts = parts
         self.n_words, self.n_sides = n_words, n_sides
-        self.n_near = min(n_words, N_NEAR)
-        self.n_inner = min(n_words, _N_CORNER) * n_sides
-        """How many nodes have a row in the corner."""
-        self._rows = _Rows(self)
-        self.scratch = Scratch()
-
-    @cached_property
-    def dtype(self) -> np.dtype[Any]:
-        """The type of the weights."""
-        weights: Numbers = self._parts["ties.weights"][:0]
-        return weights.dtype
 
     @cached_property
     def begins(self) -> Numbers:
-        """Where the rows begin, and where their far words begin."""
+        """Where the rows begin."""
         return whole(self._parts["ties.begins"])
 
     @cached_property
-    def heads(self) -> list[Head]:
-        """What the first words add to far words at most, for the largest number of first words first."""
-        reach = whole(self._parts["ties.reach"])
-        heads = []
-        for m in sorted({m for m, _ in LEVELS}, reverse=True):
-            rows = [row for row, level in enumerate(LEVELS) if level[0] == m]
-            levels, mine = np.array([LEVELS[row][1] for row in rows]), reach[:, rows[0] : rows[-1] + 1]
-            heads.append(Head(min(m * self.n_sides, self.n_inner), levels, mine, mine.max(axis=2, initial=0)))
-        return heads
+    def columns(self) -> Numbers:
+        """The words of all rows."""
+        return whole(self._parts["ties.columns"])
+
+    @cached_property
+    def weights(self) -> Numbers:
+        """The weights of all rows."""
+        return whole(self._parts["ties.weights"])
 
     @cached_property
     def place_of(self) -> Numbers:
         """The place of each word in the order of the alphabet."""
         return whole(self._parts["words.place"])
 
-    @cached_property
-    def corner(self) -> Numbers:
-        """(first rows, near words), dense; made when first needed."""
-        corner = np.zeros((self.n_inner, self.n_near), self.dtype)
-        for node in range(self.n_inner):
-            columns, weights = self._piece(*self.begins[2 * node : 2 * node + 2].tolist())
-            corner[node, columns] = weights
-        return corner
-
     def row(self, node: int) -> tuple[Numbers, Numbers]:
         """Return the words that a node is tied to, and the weights."""
-        return self._piece(*self.begins[2 * node : 2 * node + 3 : 2].tolist())
-
-    def outside(self, node: int) -> tuple[Numbers, Numbers]:
-        """Return the part of a row that is not in the corner."""
-        begin, far, end = self.begins[2 * node : 2 * node + 3].tolist()
-        return self._piece(far if node < self.n_inner else begin, end)
-
-    def gather(self, nodes: Numbers, name: str) -> Gathered:
-        """Return the parts outside the corner of the rows of these nodes, until the next call with this name."""
-        rows = [self._rows[node] for node in nodes.tolist()]
-        begins = np.zeros(len(rows) + 1, np.int64)
-        np.cumsum([len(columns) for columns, _ in rows], out=begins[1:])
-        joined = []
-        for part, dtype in enumerate((np.dtype(np.int32), self.dtype)):
-            room = self.scratch.room(f"{name}.{part}", (int(begins[-1]),), dtype)
-            joined.append(np.concatenate([row[part] for row in rows], out=room) if rows else room)
-        return Gathered(nodes, begins, *joined)
+        begin, end = self.begins[node : node + 2].tolist()
+        return self.columns[begin:end], self.weights[begin:end]
 
     def above(self, limit: float) -> Ties:
         """Return the matrix with only those ties that weigh more than `limit`, in memory."""
-        columns, weights = whole(self._parts["ties.columns"]), whole(self._parts["ties.weights"])
-        keep = weights > limit
+        keep = self.weights > limit
         before = np.zeros(len(keep) + 1, np.int64)
         np.cumsum(keep, out=before[1:])
-        # the reach stays: an upper bound is one all the more with fewer ties
-        parts = {name: self._parts[name] for name in ("ties.reach", "words.place")}
-        parts |= {"ties.begins": before[self.begins], "ties.columns": columns[keep], "ties.weights": weights[keep]}
+        parts = {"ties.begins": before[self.begins], "words.place": self.place_of}
+        parts |= {"ties.columns": self.columns[keep], "ties.weights": self.weights[keep]}
         return Ties(parts, n_words=self.n_words, n_sides=self.n_sides)
 
-    def _piece(self, begin: int, end: int) -> tuple[Numbers, Numbers]:
-        return self._parts["ties.columns"][begin:end], self._parts["ties.weights"][begin:end]
+
+def find_ties(ties: Ties, texts: Sequence[Asked], n_terms: int) -> list[Found]:
+    """Return the ties among the nodes of each text, and the terms with the largest sums of weights over all its nodes.
+
+    Equal sums come in alphabetical order; a term without a tie is none.
+    """
+    return [found for some in _batches(ties, texts) for found in _Batch(ties, some, n_terms).find()]
 
 
-class Scratch(threading.local):
-    """Room for intermediate results that is kept: getting fresh memory from the system takes longer than filling it."""
-
-    def __init__(self) -> None:
-        self._rooms: dict[str, NDArray[np.uint8]] = {}
-
-    def room(self, name: str, shape: tuple[int, ...], dtype: Any) -> Numbers:
-        """Return an array with anything in it; it is valid until the next call with this name."""
-        n_bytes = int(np.prod(shape, dtype=np.int64)) * np.dtype(dtype).itemsize
-        if name not in self._rooms or len(self._rooms[name]) < n_bytes:
-            self._rooms[name] = np.empty(n_bytes + n_bytes // 4, np.uint8)
-        room: Numbers = self._rooms[name][:n_bytes].view(dtype).reshape(shape)
-        return room
+def _batches(ties: Ties, texts: Sequence[Asked]) -> Iterator[Sequence[Asked]]:
+    first = n_entries = 0
+    for place, text in enumerate(texts):
+        nodes = np.concatenate(text)
+        n_mine = int((ties.begins[nodes + 1] - ties.begins[nodes]).sum())
+        if place > first and n_entries + n_mine > _N_ENTRIES:
+            yield texts[first:place]
+            first, n_entries = place, 0
+        n_entries += n_mine
+    if first < len(texts):
+        yield texts[first:]
 
 
-class _Rows(dict[int, tuple[Numbers, Numbers]]):
-    """Views of the rows that were asked for: cutting one from a checked file takes longer than using it."""
+class _Batch:
+    """Texts that are asked together: the rows of all their nodes, one after another."""
 
-    def __init__(self, ties: Ties) -> None:
-        super().__init__()
-        self._ties = ties
+    def __init__(self, ties: Ties, texts: Sequence[Asked], n_terms: int) -> None:
+        self._ties, self._texts, self._n_terms = ties, texts, n_terms
+        self._nodes = [np.concatenate(text) for text in texts]
+        nodes = np.concatenate(self._nodes)
+        self._ends = np.cumsum([0, *map(len, self._nodes)])
+        begins, lengths = ties.begins[nodes], ties.begins[nodes + 1] - ties.begins[nodes]
+        self._begins = np.zeros(len(nodes) + 1, np.int64)
+        np.cumsum(lengths, out=self._begins[1:])
+        entries = np.arange(self._begins[-1]) + np.repeat(begins - self._begins[:-1], lengths)
+        self._rows = np.repeat(np.arange(len(nodes)), lengths)
+        self._columns, self._weights = ties.columns[entries], ties.weights[entries]
+        # looked up instead of searched for; a text sets its places and clears them again
+        self._node_place = np.full(ties.n_words * ties.n_sides, -1, np.int32)
+        self._word_place = self._node_place if ties.n_sides == 1 else np.full(ties.n_words, -1, np.int32)
 
-    def __missing__(self, node: int) -> tuple[Numbers, Numbers]:
-        if len(self) >= _N_REMEMBERED:
-            self.clear()
-        row = self[node] = self._ties.outside(node)
-        return row
+    def find(self) -> list[Found]:
+        """Return what was found in each text."""
+        sums = self._add_up() if self._n_terms else None
+        return [self._find(number, sums) for number in range(len(self._texts))]
+
+    def _add_up(self) -> Any:
+        """Return (texts, words): the sums of the rows of each text, sparse."""
+        n_nodes, n_words = int(self._ends[-1]), self._ties.n_words
+        rows = csr_array((self._weights, self._columns, self._begins), shape=(n_nodes, n_words))
+        ones = np.ones(n_nodes, self._weights.dtype)
+        return csr_array((ones, np.arange(n_nodes), self._ends), shape=(len(self._texts), n_nodes)) @ rows
+
+    def _find(self, number: int, sums: Any) -> Found:
+        nodes, n_mine, n_sides = self._nodes[number], len(self._texts[number].nodes), self._ties.n_sides
+        first = int(self._ends[number])
+        begin, end = int(self._begins[first]), int(self._begins[first + len(nodes)])
+        rows, columns, weights = self._rows[begin:end] - first, self._columns[begin:end], self._weights[begin:end]
+        # a left word holds right words, whose nodes these are
+        others = columns if n_sides == 1 else columns * 2 + (1 - nodes % 2)[rows]
+        among = _cells(self._node_place, nodes[:n_mine], rows, others, weights, len(nodes))[:n_mine]
+        among = np.maximum(among, among.T)
+        if sums is None:
+            return Found(among, nodes[:0], among[:, :0])
+        hopeful = self._hopeful(nodes // n_sides, *_row(sums, number))
+        cells = _cells(self._word_place, hopeful, rows, columns, weights, len(nodes))
+        exact = cells.sum(axis=0, dtype=np.float64).round(_DIGITS)
+        best = np.lexsort((self._ties.place_of[hopeful], -exact))[: self._n_terms]
+        return Found(among, hopeful[best], cells[:n_mine, best])
+
+    def _hopeful(self, words: Numbers, terms: Numbers, sums: Numbers) -> Numbers:
+        """Return the terms that may be among the best: sums of single precision leave a little open."""
+        self._word_place[words] = 0
+        outside = self._word_place[terms] < 0
+        self._word_place[words] = -1
+        terms, sums = terms[outside], sums[outside]
+        if len(terms) <= self._n_terms:
+            return terms
+        bar = np.partition(sums, len(sums) - self._n_terms)[len(sums) - self._n_terms]
+        hopeful: Numbers = terms[sums >= bar * (1 - _ROUNDING)]
+        return hopeful
+
+
+def _row(matrix: Any, number: int) -> tuple[Numbers, Numbers]:
+    begin, end = matrix.indptr[number : number + 2].tolist()
+    return matrix.indices[begin:end], matrix.data[begin:end]
+
+
+def _cells(
+    place_of: Numbers, wanted: Numbers, rows: Numbers, columns: Numbers, weights: Numbers, n_rows: int
+) -> Numbers:
+    """Return (rows, wanted columns) of a sparse matrix, dense."""
+    cells: Numbers = np.zeros((n_rows, len(wanted)), weights.dtype)
+    place_of[wanted] = np.arange(len(wanted))
+    places = place_of[columns]
+    place_of[wanted] = -1
+    here = np.flatnonzero(places >= 0)
+    cells[rows[here], places[here]] = weights[here]
+    return cells

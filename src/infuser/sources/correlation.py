@@ -24,7 +24,7 @@ from infuser.words import Word, find_words, readable
 
 if TYPE_CHECKING:
     from infuser.knowledge.correlation_table import TieTable
-    from infuser.knowledge.correlation_terms import Asked, Found
+    from infuser.knowledge.correlation_ties import Asked, Found
 
 _KIND = "correlation"
 
@@ -35,7 +35,8 @@ class Correlation:
     """Ties every two words of a text that the table knows as a pair, and adds terms that are close to the text.
 
     A tie weighs between 0 and 1: the score itself if it is normalised PMI, as in a folder unless built otherwise; any
-    other score is divided by Z, the largest one of the table. A score that is not positive is no tie.
+    other score is divided by Z, the largest one of the table. A score that is not positive is no tie. In a folder a
+    word holds its strongest ties (100 unless built otherwise); two words are tied if either holds the other.
 
     Words are compared folded (see `words.py`). The table is symmetric; a pair that is listed twice, in whatever
     order or case, has its larger score. Two occurrences of one word are tied only if the table pairs it with itself.
@@ -49,7 +50,7 @@ class Correlation:
     """{("cat", "mouse"): 3.1}, or rows ("cat", "mouse", 3.1); or the folder of a table."""
     n_terms: int = 0
     """How many terms that are not in the text are added: those with the highest average weight over its distinct
-    words, where a word without a tie counts 0; equals in alphabetical order."""
+    words, where a word that does not hold the term counts 0; equals in alphabetical order."""
     minimum: float = 0.0
     """A pair is tied if its score is above this."""
     n_words: int = 512
@@ -99,7 +100,7 @@ class Correlation:
 
     def annotate(self, texts: Sequence[str]) -> list[Annotations]:
         """Return the tied words of each text, and the terms added to it."""
-        from infuser.knowledge.correlation_terms import find_ties
+        from infuser.knowledge.correlation_ties import find_ties
 
         readings = [self._read(text) for text in texts]
         found = find_ties(self._table.ties, [reading.asked for reading in readings], self.n_terms)
@@ -158,7 +159,7 @@ class _Reading:
     """A text as the table sees it."""
 
     def __init__(self, text: str, words: list[Word], nodes: Any, kept: Any) -> None:
-        from infuser.knowledge.correlation_terms import Asked
+        from infuser.knowledge.correlation_ties import Asked
 
         self._text, self._words = text, words
         self._kept = kept[nodes[kept] >= 0]
