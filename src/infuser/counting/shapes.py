@@ -124,7 +124,9 @@ class RowKeys:
 
     def __getitem__(self, key: slice) -> NDArray[np.int64]:
         start, stop, _ = key.indices(len(self))
-        first = np.searchsorted(self._begins, np.arange(start, stop), side="right") - 1
+        low, high = (np.searchsorted(self._begins, [start, stop], side="right") - [1, 0]).tolist()
+        ends = self._begins[low : high + 1].clip(start, max(start, stop))
+        first = np.repeat(np.arange(low, low + len(ends) - 1), np.diff(ends))
         keys: NDArray[np.int64] = first * (len(self._begins) - 1) + self._seconds[start:stop]
         return keys
 

@@ -29,7 +29,7 @@ KIND = "correlation"
 SHAPE = 2
 """Changes with the layout of the files."""
 _BYTES_PER_PAIR = 256  # what the work on one pair takes at most
-_MOST_PAIRS = 1 << 22  # with more at once it is no faster
+_MOST_PAIRS = 1 << 19  # with more at once it is slower: fresh memory takes time
 _MOST_WORDS = 1 << 13  # of one range
 _TURNED = np.dtype([("row", np.int32), ("column", np.int32), ("weight", np.float32)])
 
@@ -189,12 +189,18 @@ class _Maker:
 
 def _strongest(rows: Numbers, weights: Numbers, most: int) -> Numbers:
     """Return the entries that are among the strongest of their row, in order; of equals the first."""
-    lengths = np.bincount(rows) if len(rows) else np.zeros(0, np.int64)
-    if not most or not len(rows) or lengths.max() <= most:
+    lengths = np.bincount(rows) if len(rows) else np.zeros(1, np.int64)
+    if not most or lengths.max() <= most:
         return np.arange(len(rows))
-    order = np.lexsort((-weights, rows))
-    rank = np.arange(len(rows)) - np.repeat(_begins(lengths)[:-1], lengths)
-    return np.sort(order[rank < most])
+    begins = _begins(lengths)
+    # the bits of positive numbers are in the order of the numbers, so one sort does for all rows
+    keys = (rows.astype(np.uint64) << 32) | (np.uint64(0xFFFFFFFF) - weights.view(np.uint32))
+    last = np.sort(keys)[np.minimum(begins[:-1] + most, begins[1:]).clip(1) - 1][rows]  # the weakest that is held
+    surely, perhaps = keys < last, keys == last
+    before = np.cumsum(perhaps)
+    before -= (before - perhaps)[begins[rows]]  # counted from the beginning of the row
+    n_left = most - np.bincount(rows[surely], minlength=len(lengths))
+    return np.flatnonzero(surely | (perhaps & (before <= n_left[rows])))
 
 
 def _begins(lengths: Numbers) -> Numbers:
