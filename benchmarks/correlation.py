@@ -139,7 +139,7 @@ def compare(path: Path, unit: str, window: int, other: str, rounds: int = ROUNDS
     n_tokens = best["infuser"]["tokens"]
     for side, one in best.items():
         one["tokens/s"] = n_tokens / one["seconds"]
-        one["peak MB"] = min(run["peak MB"] for run in runs[side])
+        one["peak MB"] = max(run["peak MB"] for run in runs[side])
     ratio = best[other]["seconds"] / best["infuser"]["seconds"]
     whole = best[other]["seconds"] / best["infuser"]["seconds until the folder"]
     what = f"windows of {window}" if unit == "window" else f"{unit}s"

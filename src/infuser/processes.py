@@ -9,6 +9,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import signal
+import threading
 import traceback
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import ExitStack, suppress
@@ -44,7 +45,7 @@ class Crew:
     def __init__(self, n_workers: int, *, helping: bool = False) -> None:
         self.n_workers, self._helping = n_workers, helping
         self._team: list[_Worker] = []
-        self._n_works = 0
+        self._n_works, self._started = 0, False
         self._clean_up = ExitStack()
 
     def __enter__(self) -> Crew:
@@ -68,9 +69,8 @@ class Crew:
         waiting = iter(tasks)
         self._hand_over(work, doing)
         busy = {worker.connection: worker for worker in self._team}
-        n_starting = len(busy)
         while busy:
-            patience = 0 if self._helping and n_starting == len(busy) else None
+            patience = 0 if self._helping and not self._started else None
             for ready in wait(list(busy), patience):
                 worker = busy[ready]  # type: ignore[index]  # they are the connections we gave
                 kind, answer = worker.hear(doing)
@@ -79,15 +79,14 @@ class Crew:
                     continue
                 if kind == _FAILED:
                     raise answer
-                if kind == _READY:
-                    if answer != self._n_works:  # for earlier work, which was over before the process had started
-                        continue
-                    n_starting -= 1
+                self._started = True
+                if kind == _READY and answer != self._n_works:  # for work that was over before the process had started
+                    continue
                 if not worker.take(waiting, doing):  # before yielding: whoever takes the result may take a while
                     del busy[worker.connection]
                 if kind == _DONE:
                     yield answer
-            if patience == 0 and n_starting == len(busy):
+            if patience == 0 and not self._started:
                 for task in waiting:
                     yield work(task, tell)
                     break
@@ -170,7 +169,8 @@ def _end(process: BaseProcess, connection: Connection) -> None:
 
 
 def _work(connection: Connection) -> None:
-    """Do what comes until nothing more can come."""
+    """Do what comes until nothing more can come; end with the parent, even in the middle of a task."""
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # who presses Ctrl-C speaks to the parent, which ends us
     for name in _THREADS:
         os.environ.setdefault(name, "1")  # the workers are the parallelism
@@ -189,6 +189,13 @@ def _work(connection: Connection) -> None:
             except BaseException as error:
                 answer = (_FAILED, _portable(error))
             connection.send(answer)
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        wait([parent.sentinel])
+        os._exit(1)  # whoever goes on with the work must not find us still writing
 
 
 def _portable(error: BaseException) -> BaseException:

@@ -11,7 +11,7 @@ from counting.by_hand import as_plain, counted_by_hand, words_of
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infuser.counting import Counting, count_texts
+from infuser.counting import Counting, count_texts, pairs
 from infuser.counting.merging import add_pairs, cut_range, slice_pairs
 from infuser.counting.pairs import count_pairs
 from infuser.counting.settings import UNITS
@@ -63,6 +63,21 @@ def test_rare_words_rare_pairs_stop_words_and_the_cap_are_left_out(
 ) -> None:
     settings = Counting("document", min_count=min_count, min_pairs=min_pairs, max_words=cap, stop_words=["DOG"])
     assert as_plain(count_texts(corpus, settings)) == counted_by_hand(corpus, settings)
+
+
+@pytest.mark.parametrize("frequent", [1, 2, 4])
+@pytest.mark.parametrize("unit", UNITS)
+def test_rare_words_beyond_16_bits_are_counted_too(unit: str, frequent: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pairs, "FREQUENT", frequent)
+    corpus = [("a b c d e", "c d e f"), ("a b c a", "a f"), ("a b", "b a g"), ("g f e d", "a")] * 2
+    rows = corpus if unit == "pair" else [left for left, _ in corpus]
+    settings = Counting(unit=unit, window=3, **ALL)
+    assert as_plain(count_texts(rows, settings)) == counted_by_hand(rows, settings)
+
+
+def test_a_window_wider_than_any_text_costs_nothing_more() -> None:
+    wide, wider = (as_plain(count_texts(["a b c", "d"], Counting("window", window=w, **ALL))) for w in (4, 10**6))
+    assert wide == wider
 
 
 def test_a_word_that_is_left_out_holds_its_place_in_a_window() -> None:

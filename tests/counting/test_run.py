@@ -100,6 +100,38 @@ def test_a_corpus_that_changed_meanwhile_is_read_anew_where_it_changed(corpus: P
         assert as_plain(counts) == counted_by_hand(changed, settings)
 
 
+def test_a_corpus_that_changed_between_two_kills_is_not_mixed_up(corpus: Path, tmp_path: Path) -> None:
+    work, settings = tmp_path / "work", Counting()
+    with pytest.raises(Stopped), count_corpus([corpus], work, settings, progress=stop_at("counting pairs", 3)):
+        pass
+    changed = ["Geneve and Geneve.", *sentences(400)[1:]]
+    corpus.write_text("\n".join(changed), encoding="utf-8")
+    with pytest.raises(Stopped), count_corpus([corpus], work, settings, progress=stop_at("reading", 5000)):
+        pass  # the block that changed is made, the others are only compared
+    with count_corpus([corpus], work, settings) as counts:
+        assert as_plain(counts) == counted_by_hand(changed, settings)
+
+
+def test_a_corpus_that_became_shorter_is_counted_as_it_is(corpus: Path, tmp_path: Path) -> None:
+    work, settings = tmp_path / "work", Counting()
+    more = tmp_path / "more.txt"
+    more.write_text("\n".join(sentences(99, 7)), encoding="utf-8")
+    with pytest.raises(Stopped), count_corpus([corpus, more], work, settings, progress=stop_at("counting pairs", 3)):
+        pass
+    more.write_text("")
+    with count_corpus([corpus, more], work, settings) as counts:
+        assert as_plain(counts) == counted_by_hand(sentences(400), settings)
+
+
+def test_strict_stops_at_rows_that_an_earlier_run_skipped(tmp_path: Path) -> None:
+    path = tmp_path / "t.jsonl"
+    path.write_text('{"text": "one two"}\nno json\n' * 50)
+    with pytest.raises(Stopped), count_corpus([path], tmp_path / "work", progress=stop_at("choosing words", 0)):
+        pass
+    with pytest.raises(InputError, match="--strict"), count_corpus([path], tmp_path / "work", strict=True):
+        pass
+
+
 def test_an_unfinished_build_with_other_settings_is_not_lost(corpus: Path, tmp_path: Path) -> None:
     work = tmp_path / "work"
     with pytest.raises(Stopped), count_corpus([corpus], work, Counting(), progress=stop_at("counting pairs", 3)):

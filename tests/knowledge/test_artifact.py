@@ -119,7 +119,7 @@ def test_opening_reads_no_block_that_is_not_asked_for(tmp_path: Path) -> None:
 
 def test_another_kind_of_folder_is_told_and_never_overwritten(tmp_path: Path) -> None:
     write_folder(tmp_path / "f", "test", parts())
-    with pytest.raises(SourceError, match=r"is a test folder, not a graph folder.* `infuser graph build`"):
+    with pytest.raises(SourceError, match=r"holds test, it is no graph folder.* `infuser graph build`"):
         Folder(tmp_path / "f", "graph")
     with pytest.raises(InputError, match="is not a graph folder"):
         write_folder(tmp_path / "f", "graph", {})

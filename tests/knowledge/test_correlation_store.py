@@ -155,6 +155,8 @@ def test_a_word_holds_its_strongest_ties_and_two_are_tied_if_either_does(tmp_pat
             a, b = words.index(one), words.index(other)
             either = max(held[a * n_sides + side].get(b, 0.0), held[b * n_sides + its_side].get(a, 0.0))
             assert found.weights[i, j] == (0.0 if n_sides == 2 and side == its_side else either)
+            if side == 0 and its_side == n_sides - 1:
+                assert store.pair(one, other).weight == either, "what is told about a pair is what maps show"
 
 
 def test_many_texts_are_asked_in_batches_with_the_same_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -36,16 +36,16 @@ def count_runs(
     blocks: Iterable[Sequence[Encoded]], vocabulary: Vocabulary, settings: Counting, room: int
 ) -> Iterator[Run]:
     """Yield how often two words are seen together in these blocks, in runs of no more than `room` pairs."""
-    n_words = len(vocabulary.words)
+    n_words, at_once = len(vocabulary.words), min(room, _AT_ONCE)
     frequent, rare = _Gatherer(np.uint32, FREQUENT, n_words, room), _Gatherer(np.int64, n_words, n_words, room)
     for sides in blocks:
         numbers = [vocabulary.numbers_of(side.words) for side in sides]
         if settings.unit == "window":
-            pairs = _in_windows(sides[0], numbers[0], settings.window, room)
+            pairs = _in_windows(sides[0], numbers[0], settings.window, at_once)
         elif settings.unit == "pair":
-            pairs = _across(_sets(sides[0], numbers[0], n_words), _sets(sides[1], numbers[1], n_words), room)
+            pairs = _across(_sets(sides[0], numbers[0], n_words), _sets(sides[1], numbers[1], n_words), at_once)
         else:
-            pairs = _within(_sets(sides[0], numbers[0], n_words), room)
+            pairs = _within(_sets(sides[0], numbers[0], n_words), at_once)
         for first, second in pairs:
             yield from (frequent if first.dtype == np.uint32 else rare).add(first, second)
     yield from chain(frequent.rest(), rare.rest())
@@ -101,12 +101,12 @@ def _places(new: NDArray[np.bool_], at: int) -> NDArray[np.uint32]:
 def _in_windows(side: Encoded, numbers: Numbers, window: int, room: int) -> Iterator[tuple[Keys, Keys]]:
     """Yield words at most window - 1 places apart, smaller first; words that are not kept hold their place."""
     n_units = len(side.starts) - 1
-    gap = window - 1
+    gap = min(window - 1, int(np.diff(side.starts).max(initial=0)))  # a text that is shorter has no words further apart
     apart = np.full(len(side.ids) + n_units * gap, -1, np.int32)  # with so much nothing between units that none meet
     places = np.arange(len(side.ids)) + np.repeat(np.arange(n_units) * gap, np.diff(side.starts))
     apart[places] = numbers[side.ids]
     for begin in range(0, len(apart), room):
-        for shift in range(1, window):
+        for shift in range(1, gap + 1):
             other = apart[begin + shift : begin + shift + room]
             one = apart[begin : begin + len(other)]
             first, second = np.minimum(one, other), np.maximum(one, other)

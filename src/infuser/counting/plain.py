@@ -12,7 +12,7 @@ from infuser.counting.tokens import encode
 from infuser.counting.words import choose_words, count_units, count_words
 from infuser.errors import InputError
 
-_BATCH = 1 << 14
+_BATCH, _CHARACTERS = 1 << 14, 1 << 24
 _ROOM = 1 << 24
 
 
@@ -23,7 +23,7 @@ def count_texts(texts: Iterable[str | tuple[str, str]], settings: Counting | Non
         raise InputError("count_texts takes a list of texts, not one string.")
     encoded: list[tuple[Encoded, ...]] = []
     batch: list[tuple[str, ...]] = []
-    n_texts = 0
+    n_texts = n_characters = 0
     for text in texts:
         row = (text,) if isinstance(text, str) else tuple(text)
         if len(row) != settings.n_sides:
@@ -31,9 +31,10 @@ def count_texts(texts: Iterable[str | tuple[str, str]], settings: Counting | Non
             raise InputError(f"Row {n_texts} has {len(row)} texts; the unit {settings.unit!r} wants {wanted} in a row.")
         n_texts += 1
         batch.append(row)
-        if len(batch) == _BATCH:
+        n_characters += sum(map(len, row))
+        if len(batch) == _BATCH or n_characters > _CHARACTERS:
             encoded.append(_encode(batch, settings))
-            batch = []
+            batch, n_characters = [], 0
     if batch:
         encoded.append(_encode(batch, settings))
     vocabulary = choose_words(lambda: map(count_words, encoded), settings, _ROOM)

@@ -3,7 +3,7 @@
 1. Blocks of the corpus become words as numbers, with a list of words of their own each.
 2. All these lists together give the vocabulary.
 3. The pairs of some blocks at a time are counted and sorted (`run_pairs`).
-4. All these are added up, one range of keys after another (`run_pairs`).
+4. All these are added up, one range of first words after another (`run_pairs`).
 
 The counts do not depend on blocks, ranges, memory or the number of processes.
 """
@@ -117,18 +117,19 @@ def _encode_blocks(
         for block in read_blocks(files, columns, BLOCK):
             n_blocks = block.number + 1
             about = place.block_about(block.number)
-            if about is not None and about["crc"] == zlib.crc32(block.data):
+            finished = about is not None and about["crc"] == zlib.crc32(block.data)
+            if finished and not (strict and about and about["skipped"]["rows"]):
                 tell(len(block.data))
                 continue
+            if not n_new:  # what was made of other blocks before is worth nothing
+                place.forget_counts()
             n_new += 1
             yield block
 
     work = _Encode(place, tuple(columns), settings, strict)
     for _ in crew.spread(unfinished(), work, tell, doing="read the corpus"):
         pass
-    if n_new:  # what was made of other blocks before is worth nothing
-        for pattern in ("words.arrow", "pairs-*", "part-*"):
-            place.forget(pattern)
+    place.forget_blocks(n_blocks)  # of a corpus that was longer before
     return n_blocks
 
 

@@ -1,4 +1,4 @@
-"""The pairs of a corpus on disk: counted and sorted some blocks at a time, then added up a range of keys at a time."""
+"""The pairs of a corpus on disk: counted and sorted some blocks at a time, then added up a range of rows at a time."""
 
 from __future__ import annotations
 
@@ -23,6 +23,7 @@ LEAST_MEMORY = 400_000_000
 _PROCESS = 160 << 20  # what a process with NumPy, SciPy and Arrow takes before it does anything
 _PAIR_BYTES = 32  # a pair while it is counted: twice 8 bytes to be sorted in, and what is made of it
 _ROW_BYTES = 48  # a counted pair while it is added to others
+_MOST_PAIRS = 1 << 31  # their places are counted in 32 bits
 _WORD_BYTES = 200  # a word while words are added up
 _FEW_ROWS = 1 << 20  # are added fastest: they fit into the caches
 _LEAST_TOKENS, _MOST_TOKENS, _USUAL_GROUPS = 2_000_000, 16_000_000, 16
@@ -48,7 +49,7 @@ class Share(NamedTuple):
                 f"most {most_workers(memory)} workers."
             )
         share = (memory - _PROCESS) // max(n_workers, 1) - (_PROCESS if n_workers else 0)
-        return cls(share // _PAIR_BYTES, share // _ROW_BYTES, memory // 2 // _WORD_BYTES)
+        return cls(min(share // _PAIR_BYTES, _MOST_PAIRS), share // _ROW_BYTES, memory // 2 // _WORD_BYTES)
 
 
 def most_workers(memory: int) -> int:
@@ -106,8 +107,8 @@ def add_up(
     place: Workplace, names: Sequence[str], settings: Counting, share: Share, crew: Crew, progress: Progress
 ) -> tuple[RowKeys, Chained]:
     """Return keys and counts of all pairs that are kept: in memory if they fit, else mapped from disk."""
-    runs = [place.read_run(name) for name in names]
-    ends = sum((run.begins for run in runs), start=np.zeros(1, np.int64))  # of the rows of all runs together
+    # one after another: there may be more runs than files that can be open
+    ends = sum((place.read_run(name).begins for name in names), start=np.zeros(1, np.int64))  # of all rows together
     work = _AddUp(place, tuple(names), settings.min_pairs)
     if ends[-1] <= share.n_rows:
         progress("adding up", 0, 1)
@@ -144,9 +145,9 @@ class _AddUp:
         self.place.save_run(_part(rows), self.add(rows))
 
     def add(self, rows: tuple[int, int]) -> Run:
-        runs = [self.place.read_run(name) for name in self.runs]
-        added = add_pairs([run.rows(*rows) for run in runs])
-        return Run.of(leave_out_rare(added, self.min_pairs), len(runs[0].begins) - 1)
+        n_words = len(self.place.read_run(self.runs[0]).begins) - 1
+        added = add_pairs([self.place.read_run(name).rows(*rows) for name in self.runs])
+        return Run.of(leave_out_rare(added, self.min_pairs), n_words)
 
 
 def _part(rows: tuple[int, int]) -> str:

@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Protocol
 
 import pyarrow as pa
+import pyarrow.parquet
 
 from infuser.counting.reading.files import CorpusFile, Format, RawBlock, find_files, format_of, read_stream
-from infuser.counting.reading.parquet_blocks import write_rows
+from infuser.counting.reading.parquet_blocks import check_schema, write_rows
 from infuser.errors import InputError
 from infuser.knowledge.readers.blocks import unpacked
 
@@ -52,11 +53,10 @@ def open_frames(
             frames.append((bytes_of_lines, _Lines(CorpusFile(_named(files), files[0].format))))
         elif kind == "parquet":
             rows = session.read.parquet(*places)
-            missing = [column for column in columns if column not in rows.columns]
-            if missing:
-                has = ", ".join(rows.columns)
-                raise InputError(f"{_named(files)} has no column {missing[0]!r}. Its columns: {has}.")
-            frames.append((rows.select(*columns), _Rows(CorpusFile(_named(files), "parquet"))))
+            for file in files:
+                check_schema(file.path, _schema(session, file), columns)
+            cells = [functions.col(f"`{column}`").alias(column) for column in columns]
+            frames.append((rows.select(*cells), _Rows(CorpusFile(_named(files), "parquet"))))
         else:
             whole = session.read.format("binaryFile").load(places)
             large = whole.where(functions.col("length") > LARGEST_FILE).select("path", "length").head()
@@ -76,6 +76,9 @@ def _by_kind(paths: Sequence[str | Path], format: Format | None) -> dict[str, li
     remote = [str(path) for path in paths if "://" in str(path)]
     here = [path for path in paths if "://" not in str(path)]
     files = find_files(here, format) if here or not remote else []
+    hidden = next((file.path for file in files if Path(file.path).name.startswith(("_", "."))), None)
+    if hidden:
+        raise InputError(f"Spark passes over files whose names begin with _ or a dot, such as {hidden}. Rename it.")
     for address in remote:  # only Spark can look there
         found = format or format_of(Path(address))
         if found is None:
@@ -86,6 +89,15 @@ def _by_kind(paths: Sequence[str | Path], format: Format | None) -> dict[str, li
         whole = file.format in ("csv", "tsv") or file.path.lower().endswith(".zst")
         kinds.setdefault(f"whole {file.format}" if whole else file.format, []).append(file)
     return kinds
+
+
+def _schema(session: SparkSession, file: CorpusFile) -> pa.Schema:
+    """Return the columns of a Parquet file; Spark takes those of one file for those of all."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    if "://" not in file.path:
+        return pyarrow.parquet.read_schema(file.path)
+    return to_arrow_schema(session.read.parquet(file.path).schema)
 
 
 def _address(path: str) -> str:

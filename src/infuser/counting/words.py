@@ -61,10 +61,12 @@ def choose_words(read: Callable[[], Iterable[pa.Table]], settings: Counting, roo
 
     `read` gives the tables, again and again: words are looked at in parts of about `room`, parted by their content.
     """
-    n_rows = sum(table.num_rows for table in read())
-    n_parts = 1 + n_rows // room
-    kept = [_most_frequent(_add_part(read(), part, n_parts), settings) for part in range(n_parts)]
-    found = _most_frequent(pa.concat_tables(kept), settings)
+    whole = _add_within(read(), room)
+    if whole is None:  # more distinct words than there is room for
+        n_parts = 2 + sum(table.num_rows for table in read()) // room
+        kept = [_most_frequent(_add_part(read(), part, n_parts), settings) for part in range(n_parts)]
+        whole = pa.concat_tables(kept)
+    found = _most_frequent(whole, settings)
     words = found["word"].combine_chunks()
     return Vocabulary(words, found["left"].to_numpy(), found["right"].to_numpy())
 
@@ -85,9 +87,19 @@ def _total(table: pa.Table, settings: Counting) -> pa.ChunkedArray:
     return pc.add(table["left"], table["right"]) if settings.n_sides == 2 else table["left"]
 
 
+def _add_within(tables: Iterable[pa.Table], room: int) -> pa.Table | None:
+    """Return the sum of word counts, added up whenever there are many; None if the distinct words are too many."""
+    held: list[pa.Table] = []
+    for table in tables:
+        held.append(table)
+        if sum(one.num_rows for one in held) > room:
+            held = [add_words(held)]
+            if held[0].num_rows > room // 2:
+                return None
+    return add_words(held)
+
+
 def _add_part(tables: Iterable[pa.Table], part: int, n_parts: int) -> pa.Table:
-    if n_parts == 1:
-        return add_words(tables)
     return add_words(table.filter(pa.array(_parts(table["word"], n_parts) == part)) for table in tables)
 
 

@@ -57,8 +57,8 @@ class Workplace:
     def begin(self, made_with: Mapping[str, Any], *, restart: bool) -> None:
         """Keep what an earlier run with the same corpus and settings finished; refuse what others left."""
         path = self.folder / _MADE_WITH
-        others = [entry.name for entry in self.folder.iterdir()] if not path.exists() else []
-        if others:
+        others = [entry.name for entry in self.folder.iterdir() if entry.suffix != ".part"]
+        if others and not path.exists():
             raise InputError(
                 f"{str(self.folder)!r} is where the corpus would be counted, but it holds other files "
                 f"({', '.join(sorted(others)[:3])}). Choose another --out, or remove it."
@@ -72,14 +72,26 @@ class Workplace:
                 "with the settings it was begun with, or start anew with --restart (restart=True)."
             )
         if differing or restart:
-            self.forget("*")
-        for left in self.folder.glob(".*.part"):  # what a killed process was writing
-            left.unlink()
+            self.forget("[!m]*")  # all but what it was made with, which is written anew at last
+        self.forget(".*.part")  # what a killed process was writing
         write_whole(path, json.dumps(made_with, indent=1))
 
     def forget(self, pattern: str) -> None:
         """Remove what was finished."""
         for path in list(self.folder.glob(pattern)):
+            path.unlink()
+
+    def forget_counts(self) -> None:
+        """Remove what was made of the blocks."""
+        for pattern in (_WORDS, "pairs-*", "part-*"):
+            self.forget(pattern)
+
+    def forget_blocks(self, first: int) -> None:
+        """Remove blocks from this number on, and with them what was made of all blocks."""
+        late = [path for path in self.folder.glob("block-*.npz") if int(path.stem.partition("-")[2]) >= first]
+        if late:
+            self.forget_counts()
+        for path in late:
             path.unlink()
 
     def remove(self) -> None:

@@ -145,7 +145,7 @@ class CorrelationStore:
         if place < end and int(self._parts["pairs.seconds"][place]) == other:
             together = int(self._parts["pairs.counts"][place])
             scores = self._score(np.array([one]), np.array([other]), np.array([together]))
-            score, weight = float(scores[0]), float(self.scoring.weigh(scores, self.about["largest"])[0])
+            score, weight = float(scores[0]), self._weight(one, other)
         return PairFacts(
             first=self.table.word(first),
             second=self.table.word(second),
@@ -155,6 +155,15 @@ class CorrelationStore:
             score=score,
             weight=weight,
         )
+
+    def _weight(self, first: int, second: int) -> float:
+        """Return the weight of the tie of two words, which either of them holds; 0 if none does."""
+        n_sides = self.counting.n_sides
+        weights = [0.0]
+        for node, word in ((first * n_sides, second), (second * n_sides + n_sides - 1, first)):
+            columns, held = self.table.ties.row(node)
+            weights += held[columns == word].tolist()
+        return max(weights)
 
     def _number(self, word: str) -> int:
         found = find_words(word)

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 import pyarrow.json
 
 from infuser.counting.reading.cells import SHOWN, Bad, BadRow, Cells, as_texts, in_parts
-from infuser.counting.reading.cutting import line_ends
+from infuser.counting.reading.cutting import MARK, line_ends
 from infuser.counting.reading.files import RawBlock
 
 _DECODER = json.JSONDecoder(parse_int=float)  # as an int, a number of 5,000 digits would be an error
@@ -78,6 +78,7 @@ def _without_missing(arrays: tuple[Any, ...], data: bytes, columns: Sequence[str
 
 
 def _row(line: bytes, columns: Sequence[str]) -> list[str | None] | None:
+    line = line.removeprefix(MARK)  # files that were joined have marks in the middle
     try:
         text = line.decode()
         if not text.strip():

@@ -22,9 +22,7 @@ def cut_parquet(path: str, stream: BinaryIO, columns: Sequence[str], size: int) 
     first, rows, n_rows, n_bytes = 1, list[pa.RecordBatch](), 0, 0
     try:
         with pq.ParquetFile(stream, pre_buffer=False, buffer_size=_READ_AHEAD) as file:
-            check_names(path, file.schema_arrow.names, columns)
-            for name in columns:
-                _check_type(path, name, file.schema_arrow.field(name).type)
+            check_schema(path, file.schema_arrow, columns)
             at_once = _rows_at_once(file.metadata, columns, size // 8)
             for batch in file.iter_batches(at_once, columns=list(columns), use_threads=False):
                 for part in _parts(_as_bytes(batch, columns), size):
@@ -37,6 +35,13 @@ def cut_parquet(path: str, stream: BinaryIO, columns: Sequence[str], size: int) 
         raise InputError(f"{path} cannot be read as Parquet ({str(error).rstrip('.')}). Write it again.") from error
     if rows:
         yield first, write_rows(rows)
+
+
+def check_schema(path: str, schema: pa.Schema, columns: Sequence[str]) -> None:
+    """See that the wanted columns are there and hold texts."""
+    check_names(path, schema.names, columns)
+    for name in columns:
+        _check_type(path, name, schema.field(name).type)
 
 
 def write_rows(rows: Sequence[pa.RecordBatch]) -> bytes:
