@@ -123,7 +123,9 @@ def build(
     ] = "2G",
     workers: Annotated[
         int | None,
-        typer.Option(min=0, help="Processes that count.", show_default="one per core", rich_help_panel=_WORK),
+        typer.Option(
+            min=0, help="Processes that count.", show_default="one per core that memory allows", rich_help_panel=_WORK
+        ),
     ] = None,
     restart: Annotated[
         bool, typer.Option("--restart", help="Start anew instead of going on.", rich_help_panel=_WORK)

@@ -55,8 +55,8 @@ def count_corpus(
 
     `paths` are files or folders: plain text with a text per line, .csv, .tsv, .jsonl, .parquet, packed or not.
     `columns` names the column of the text, for the unit "pair" of both texts. `workers` is how many processes count
-    (None: one per core, 0: this one), `memory` how many bytes all of them may take. A run that was killed goes on when
-    it is made again.
+    (None: one per core that memory allows, 0: this one), `memory` how many bytes all of them may take. A run that was
+    killed goes on when it is made again.
     """
     settings, progress = settings or Counting(), progress or _tell_nobody
     columns = tuple(columns) or ("text", "pair")[: settings.n_sides]
