@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from infuser.counting.reading.files import Format
 from infuser.counting.run import MEMORY, count_corpus
@@ -47,30 +47,14 @@ def build_correlation(
         raise InputError(f"Only Spark reads addresses such as {far}. Give --engine spark, or files of this machine.")
     check_place(out, KIND)
     unfinished = Path(f"{out}.unfinished")
+    shared: dict[str, Any] = {"columns": columns, "format": format, "strict": strict, "restart": restart}
     counted: AbstractContextManager[Counts]
     if engine == "spark":
         from infuser.counting.on_spark import count_on_spark
 
-        counted = count_on_spark(
-            *(paths, unfinished, counting),
-            columns=columns,
-            format=format,
-            master=master,
-            strict=strict,
-            restart=restart,
-            progress=progress,
-        )
+        counted = count_on_spark(paths, unfinished, counting, master=master, progress=progress, **shared)
     else:
-        counted = count_corpus(
-            *(paths, unfinished, counting),
-            columns=columns,
-            format=format,
-            memory=memory,
-            workers=workers,
-            strict=strict,
-            restart=restart,
-            progress=progress,
-        )
+        counted = count_corpus(paths, unfinished, counting, memory=memory, workers=workers, progress=progress, **shared)
     with counted as counts:
         if progress:
             progress("writing", 0, None)
