@@ -26,7 +26,7 @@ import torch
 from torch.nn.functional import conv2d, dropout
 from transformers import BertConfig, BertForSequenceClassification
 
-from infuser import Kam
+from infuser import Entities, Kam
 from infuser.methods import kam as kam_module
 
 TARGETS = {
@@ -46,7 +46,7 @@ def build(kind: str) -> BertForSequenceClassification:
     torch.manual_seed(0)
     model = BertForSequenceClassification(BertConfig()).eval()
     if kind != "plain":
-        Kam().attach(model, n_sources=N_SOURCES)
+        Kam().attach(model, sources=[Entities.tiny()] * N_SOURCES)
         with torch.no_grad():
             for name, weight in model.named_parameters():
                 if "knowledge" in name:

@@ -6,6 +6,7 @@ python examples/own_method.py [CHECKPOINT]
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -76,10 +77,10 @@ class AddMaps:
     first_layer: int = 0
     """Blocks below this one stay as they are."""
 
-    def attach(self, host: PreTrainedModel, *, n_sources: int, with_terms: bool = False) -> None:
+    def attach(self, host: PreTrainedModel, *, sources: Sequence[infuser.Source], with_terms: bool = False) -> None:
         for layer in attentions(host)[self.first_layer :]:
-            layer.knowledge = MapBias(host.config.num_attention_heads, n_sources).to(host.device, host.dtype)
-        host.base_model.register_forward_pre_hook(MapReader(n_sources), with_kwargs=True)
+            layer.knowledge = MapBias(host.config.num_attention_heads, len(sources)).to(host.device, host.dtype)
+        host.base_model.register_forward_pre_hook(MapReader(len(sources)), with_kwargs=True)
         plug_in(host)
 
     def detach(self, host: PreTrainedModel) -> None:

@@ -33,7 +33,7 @@ TASKS = {
 class Method(Protocol):
     """A way to put signals inside a host."""
 
-    def attach(self, host: PreTrainedModel, *, n_sources: int, with_terms: bool = False) -> None: ...
+    def attach(self, host: PreTrainedModel, *, sources: Sequence[Source], with_terms: bool = False) -> None: ...
 
     def detach(self, host: PreTrainedModel) -> None: ...
 
@@ -126,7 +126,7 @@ def infuse(
         raise HostError("This model is infused already. Take the first method out with detach() before the next.")
     tokenizer = tokenizer or load_tokenizer(base)
     method = method or Kam()
-    method.attach(model, n_sources=len(listed), with_terms=with_terms(listed))
+    method.attach(model, sources=listed, with_terms=with_terms(listed))
     if model is not checkpoint_or_model:
         from infuser.saving import restore
 

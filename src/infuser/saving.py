@@ -105,7 +105,7 @@ def load(directory: Path, *, sources: Sequence[Source] | None, base: str | None)
                 f"{directory} holds new weights for the base checkpoint {card['base'].get('id')!r} (sha256 "
                 f"{wanted[:12]}...), but {origin!r} has other weights ({found[:12]}...). {_RIGHT_BASE}"
             )
-    method.attach(model, n_sources=len(sources), with_terms=card["with_terms"])
+    method.attach(model, sources=sources, with_terms=card["with_terms"])
     _fill(model, new, directory / _NEW)
     model.train(False)
     return Infused(model, method, load_tokenizer(str(directory)), tuple(sources), origin)

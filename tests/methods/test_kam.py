@@ -32,7 +32,7 @@ def infuse_tiny(*, n_terms: bool = True, layers: int = 3, **settings: object) ->
         sources[1] = Repeats(weight=0.4)
     host = tiny_host("bert", num_hidden_layers=layers)
     kam = infuser.Kam(**settings)  # type: ignore[arg-type]
-    kam.attach(host, n_sources=2, with_terms=True)
+    kam.attach(host, sources=sources, with_terms=True)
     torch.manual_seed(1)
     with torch.no_grad():
         for name, weight in host.named_parameters():
@@ -125,7 +125,7 @@ def test_bert_base_gets_as_many_new_weights_as_the_formula_says() -> None:
 
     with torch.device("meta"):
         host = BertModel(BertConfig())
-    infuser.Kam().attach(host, n_sources=3)
+    infuser.Kam().attach(host, sources=[Repeats()] * 3)
     new = {name: weight.numel() for name, weight in host.named_parameters() if "knowledge" in name}
     kernels = 12 * 15 * 12 * 9
     biases, gates = 11 * 12, 11  # the last layer's bias would be invisible to its softmax, so it has none
@@ -164,7 +164,7 @@ def test_auxiliary_terms_change_the_answer_and_are_trimmed() -> None:
 
 def test_terms_in_a_batch_need_a_model_with_room_for_them() -> None:
     host = tiny_host("bert")
-    infuser.Kam().attach(host, n_sources=1)
+    infuser.Kam().attach(host, sources=[Repeats()])
     batch = infuser.Collator(tiny_tokenizer("bert"), [Repeats(term="river")]).encode(["buy glipizide tablets"])
     with pytest.raises(InputError, match="n_terms"):
         host(**batch)
@@ -198,4 +198,4 @@ def test_a_setting_out_of_range_is_named(settings: dict[str, object], named: str
 
 def test_a_first_layer_beyond_the_last_is_refused() -> None:
     with pytest.raises(InputError, match="this host has 2"):
-        infuser.Kam(first_layer=2).attach(tiny_host("bert"), n_sources=1)
+        infuser.Kam(first_layer=2).attach(tiny_host("bert"), sources=[Repeats()])

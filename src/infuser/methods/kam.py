@@ -14,6 +14,7 @@ column keeps them apart from the text, so that the kernel never reaches from one
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -26,6 +27,7 @@ from infuser.hosts import anatomy_of, attentions, plug_in, unplug
 from infuser.methods.kam_reader import Knowledge, KnowledgeReader
 from infuser.methods.kam_scores import attend
 from infuser.registry import METHODS
+from infuser.types import Source
 
 
 class MapMixer(nn.Module):
@@ -198,8 +200,9 @@ class Kam:
         if not (self.residual in ("learned", "off") or isinstance(self.residual, int | float)):
             raise InputError(f"Kam(residual={self.residual!r}) must be 'learned', 'off' or a number.")
 
-    def attach(self, host: PreTrainedModel, *, n_sources: int, with_terms: bool = False) -> None:
+    def attach(self, host: PreTrainedModel, *, sources: Sequence[Source], with_terms: bool = False) -> None:
         """Put new weights into the host's attention modules and a reader of knowledge before its encoder."""
+        n_sources = len(sources)
         anatomy, modules = anatomy_of(host), attentions(host)
         if not 0 <= self.first_layer < len(modules):
             raise InputError(f"Kam(first_layer={self.first_layer}) leaves no layer: this host has {len(modules)}.")
