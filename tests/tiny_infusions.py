@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Self
 
+import numpy as np
 import torch
 from miniatures import PAIRS, TEXTS, Repeats, tiny_host, tiny_tokenizer
 from torch import Tensor
 from transformers import PreTrainedModel
 
 import infuser
+from infuser import Candidates, EntityVectors, KnowledgeBase
 from infuser.hosts import is_new_weight
 from infuser.infused import Method
 from infuser.registry import METHODS
-from infuser.types import Source
+from infuser.types import Annotations, Source
+
+ENTITY_METHODS = ("kar", "ernie")
+"""Methods that read knowledge bases; all others read maps."""
 
 KNOWN_TEXT = "the old bridge of the old town lies on the river"
 """Its words repeat, so the sources of these tests know something about it."""
@@ -27,6 +32,54 @@ class RepeatsAndTerms(Repeats):
 
     term: str = "glipizide river"
     n_terms: int = 1
+
+
+MEANINGS: dict[str, dict[str, float]] = {
+    "old bridge": {"Q1": 3, "Q2": 1},
+    "bridge": {"Q2": 5, "Q3": 2, "Q1": 1},
+    "town": {"Q4": 2, "Q5": 2},
+    "old town": {"Q6": 1},
+    "river": {"Q7": 9, "Q8": 3},
+    "glipizide": {"Q9": 1, "Q10": 1},
+    "Bern": {"Q4": 4, "Q11": 1},
+    "city": {"Q5": 7, "Q12": 2},
+    "pharmacy": {"Q13": 1},
+}
+"""What the words of the tests' texts may mean."""
+
+
+@dataclass(frozen=True)
+class Meanings:
+    """Candidates for words of the tests; "lies" and "the town" are mentions whose meanings nobody knows."""
+
+    known: Candidates = field(default_factory=lambda: Candidates(MEANINGS))
+    unknown: Candidates = field(default_factory=lambda: Candidates({"lies": {"Q0": 1}, "tablets": {"Q0": 1}}))
+
+    def annotate(self, texts: Sequence[str]) -> list[Annotations]:
+        found = zip(texts, self.known.annotate(texts), self.unknown.annotate(texts), strict=True)
+        return [
+            Annotations(text, one.spans + other.spans, candidates=one.candidates + ((),) * len(other.spans))
+            for text, one, other in found
+        ]
+
+    @classmethod
+    def tiny(cls) -> Self:
+        return cls()
+
+
+def tiny_base(name: str = "base", *, dim: int = 8, seed: int = 0) -> KnowledgeBase:
+    """Return a knowledge base that knows words of the tests."""
+    ids = sorted({id for entities in MEANINGS.values() for id in entities})
+    vectors = np.random.default_rng(seed).normal(size=(len(ids), dim))
+    return KnowledgeBase(Meanings(), EntityVectors.of(ids, vectors), name)
+
+
+def sources_for(method: str | Method, *, terms: bool = True) -> list[Source]:
+    """Return two sources that a method can read: knowledge bases for those that need entities, else maps."""
+    name = method if isinstance(method, str) else METHODS.name_of(method)
+    if name in ENTITY_METHODS:
+        return [tiny_base("places"), tiny_base("things", dim=6, seed=1)]
+    return tiny_sources(terms=terms)
 
 
 def tiny_sources(*, terms: bool = True) -> list[Source]:
@@ -44,10 +97,12 @@ def infuse_tiny(
     **changes: Any,
 ) -> infuser.Infused:
     """Return a tiny host with two sources; `shaken` moves its new weights away from where they change nothing."""
+    model = tiny_host(host, head, **changes)
+    torch.manual_seed(0)  # some methods start at random where that changes nothing
     infused = infuser.infuse(
-        tiny_host(host, head, **changes),
+        model,
         METHODS[method]() if isinstance(method, str) else method,
-        sources=tiny_sources(terms=terms),
+        sources=sources_for(method, terms=terms),
         tokenizer=tiny_tokenizer(host, padding_side=padding_side),
     )
     if shaken:
@@ -79,6 +134,11 @@ def examples(head: str) -> list[dict[str, Any]]:
     return [
         {"text": [rows[i]["text"], rows[j]["text"]], "pair": [PAIRS[0], PAIRS[2]]} for i, j in ((0, 1), (2, 2), (3, 0))
     ]
+
+
+def holds_knowledge(batch: Mapping[str, Tensor]) -> bool:
+    """Tell whether anything is known about the texts of a batch."""
+    return any(bool((batch[name] > 0).any()) for name in batch if name.endswith(("_weights", "_priors")))
 
 
 def plain(batch: Mapping[str, Tensor]) -> dict[str, Tensor]:

@@ -21,7 +21,10 @@ _HOMES = {
     "Candidates": "infuser.sources",
     "Correlation": "infuser.sources",
     "Graph": "infuser.sources",
+    "KnowledgeBase": "infuser.sources",
+    "EntityVectors": "infuser.knowledge.entity_vectors",
     "Kam": "infuser.methods",
+    "Kar": "infuser.methods",
     "Infused": "infuser.infused",
     "infuse": "infuser.infused",
     "load": "infuser.infused",
@@ -45,7 +48,9 @@ if TYPE_CHECKING:
     from infuser.infused import Infused as Infused
     from infuser.infused import infuse as infuse
     from infuser.infused import load as load
+    from infuser.knowledge.entity_vectors import EntityVectors as EntityVectors
     from infuser.methods import Kam as Kam
+    from infuser.methods import Kar as Kar
     from infuser.registry import METHODS as METHODS
     from infuser.registry import SOURCES as SOURCES
     from infuser.signals import Collator as Collator
@@ -53,6 +58,7 @@ if TYPE_CHECKING:
     from infuser.sources import Correlation as Correlation
     from infuser.sources import Entities as Entities
     from infuser.sources import Graph as Graph
+    from infuser.sources import KnowledgeBase as KnowledgeBase
     from infuser.sources import Phrases as Phrases
     from infuser.training import TrainSettings as TrainSettings
     from infuser.training import evaluate as evaluate

@@ -19,9 +19,11 @@ import torch
 from miniatures import HEADS, HOSTS, N_POSITIONS, every_host_and_head, tiny_host, tiny_tokenizer
 from safetensors.torch import save_file
 from tiny_infusions import (
+    ENTITY_METHODS,
     KNOWN_TEXT,
     answer,
     examples,
+    holds_knowledge,
     infuse_tiny,
     loss,
     per_token,
@@ -41,8 +43,8 @@ every_method = pytest.mark.parametrize("method", list(METHODS))
 everywhere = pytest.mark.parametrize(("host", "head"), every_host_and_head())
 
 
-def test_kam_is_registered() -> None:
-    assert "kam" in METHODS
+def test_the_methods_are_registered() -> None:
+    assert {"kam", "kar"} <= set(METHODS)
 
 
 # 1. No knowledge, no change.
@@ -112,6 +114,7 @@ def test_a_host_can_be_infused_again_after_detach(method: str) -> None:
     infused = infuse_tiny("bert", "encoder", method)
     batch = infused.collator()(examples("encoder"))
     first = answer(infused.model, batch)
+    torch.manual_seed(0)  # as infuse_tiny did
     again = infuser.infuse(infused.detach(), METHODS[method](), sources=infused.sources, tokenizer=infused.tokenizer)
     shake(again.model)
     torch.testing.assert_close(answer(again.model, batch), first, atol=0, rtol=0)
@@ -125,16 +128,15 @@ def test_a_host_can_be_infused_again_after_detach(method: str) -> None:
 def test_fresh_infusion_answers_as_before(host: str, head: str, method: str) -> None:
     infused = infuse_tiny(host, head, method, terms=False, shaken=False)
     batch = infused.collator()(examples(head))
-    assert (batch["knowledge_weights"] > 0).any()
+    assert holds_knowledge(batch)
     with torch.no_grad():
         change = real_part(answer(infused.model, batch) - answer(tiny_host(host, head), plain(batch)), batch, head)
     assert change.abs().max() <= 1e-9
 
 
-@every_method
 @pytest.mark.parametrize("host", HOSTS)
-def test_fresh_infusion_with_terms_starts_gently(host: str, method: str) -> None:
-    infused = infuse_tiny(host, "encoder", method, shaken=False)
+def test_fresh_infusion_with_terms_starts_gently(host: str) -> None:
+    infused = infuse_tiny(host, "encoder", "kam", shaken=False)
     batch = infused.collator()(examples("encoder"))
     assert "knowledge_terms" in batch
     with torch.no_grad():
@@ -240,7 +242,9 @@ def test_the_check_of_company_would_notice_kam_forgetting_to_zero_padding(
 @every_method
 @everywhere
 def test_every_new_weight_learns(host: str, head: str, method: str) -> None:
-    infused = infuse_tiny(host, head, method, shaken=False)
+    # behind the last block, what is the same for all words says nothing to a head that chooses one of them
+    layers = {"num_hidden_layers": 3} if method in ENTITY_METHODS else {}
+    infused = infuse_tiny(host, head, method, shaken=False, **layers)
     model = infused.model.train()
     for module in model.modules():
         if isinstance(module, torch.nn.Dropout):
@@ -279,6 +283,10 @@ print(json.dumps(same))
 """
 
 
+MAPS = [infuser.Entities.tiny(), infuser.Correlation.tiny(), infuser.Graph.tiny()]
+SAVED = {name: [infuser.KnowledgeBase.tiny()] if name in ENTITY_METHODS else MAPS for name in METHODS}
+
+
 @every_method
 def test_saved_model_gives_the_same_answer_bit_for_bit_in_a_new_process(method: str, tmp_path: Path) -> None:
     texts = ["buy glipizide near me", KNOWN_TEXT, "New York lies on the shop"]
@@ -290,7 +298,7 @@ def test_saved_model_gives_the_same_answer_bit_for_bit_in_a_new_process(method: 
         infused = infuser.infuse(
             tiny_host(host, head),
             METHODS[method](),
-            sources=[infuser.Entities.tiny(), infuser.Correlation.tiny(), infuser.Graph.tiny()],
+            sources=SAVED[method],
             tokenizer=tiny_tokenizer(host, padding_side=side),
         )
         shake(infused.model)

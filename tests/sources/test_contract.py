@@ -27,6 +27,7 @@ BUILT_IN = [
     "entities",
     "gliner",
     "graph",
+    "knowledge-base",
     "phrases",
     "spacy-entities",
     "spacy-phrases",

@@ -2,16 +2,20 @@
 
 from infuser.hosts.anatomy import HOSTS, anatomy_of, attentions, is_new_weight, plain_state, terms_for_layers
 from infuser.hosts.attention import check_plugged_in, plain_config, plug_in, unplug
+from infuser.hosts.blocks import hook_blocks, n_blocks, unhook_blocks
 
 __all__ = [
     "HOSTS",
     "anatomy_of",
     "attentions",
     "check_plugged_in",
+    "hook_blocks",
     "is_new_weight",
+    "n_blocks",
     "plain_config",
     "plain_state",
     "plug_in",
     "terms_for_layers",
+    "unhook_blocks",
     "unplug",
 ]

@@ -77,6 +77,14 @@ class CandidateStore:
         """How many pairs of mention and entity there are."""
         return len(self._counts)
 
+    def rows(self) -> Iterator[pa.RecordBatch]:
+        """Yield everything as batches of mention, entity and count, as `build_candidates` takes them."""
+        return batches(
+            (self.spellings[spelling], self.ids[entity], count)
+            for spelling in range(len(self))
+            for entity, count in zip(*(part.tolist() for part in self.counts(spelling)), strict=True)
+        )
+
     def counts(self, spelling: int) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
         """Return the entities, by number, and the counts of one spelling."""
         start, end = self._begins[spelling : spelling + 2].tolist()

@@ -1,5 +1,6 @@
 """One paper, one file. A method is a frozen dataclass of settings with two verbs, `attach` and `detach`."""
 
 from infuser.methods.kam import Kam
+from infuser.methods.kar import Kar
 
-__all__ = ["Kam"]
+__all__ = ["Kam", "Kar"]

@@ -22,7 +22,7 @@ Tie: TypeAlias = tuple[int, int, int, int]
 """channel, row_start, row_end, place in `Aligned.terms`."""
 
 
-_Range: TypeAlias = tuple[int, int] | None
+Range: TypeAlias = tuple[int, int] | None
 """Token positions of a span, end exclusive; None when no token of it is left."""
 
 
@@ -40,6 +40,8 @@ class Aligned:
     """Which tokens each auxiliary word is tied to."""
     tie_weights: list[float] = field(default_factory=list)
     """One per tie, above 0 and up to 1."""
+    ranges: list[list[Range]] = field(default_factory=list)
+    """Token positions of every span of every source; empty lists if no source says anything about its spans."""
 
 
 def align(
@@ -63,19 +65,21 @@ def align(
                 f"not {joined[:40]!r}. Annotate join_pair(text, pair), in the order of the examples."
             )
     aligned = Aligned()
-    if not any(found.links or found.terms for found in annotations):
+    if not any(found.links or found.terms or found.candidates for found in annotations):
+        aligned.ranges.extend([] for _ in annotations)
         return aligned
     words = WordBorders(joined)
     sides = [_Side(0, text, offsets, sequence_ids, number=0)]
     if pair is not None:
         sides.append(_Side(len(text) + len(PAIR_BREAK), pair, offsets, sequence_ids, number=1))
     ranges = [[_token_range(span, words, sides) for span in found.spans] for found in annotations]
+    aligned.ranges.extend(ranges)
     _align_links(aligned, annotations, ranges)
     _align_terms(aligned, annotations, ranges)
     return aligned
 
 
-def _align_links(aligned: Aligned, annotations: Sequence[Annotations], ranges: list[list[_Range]]) -> None:
+def _align_links(aligned: Aligned, annotations: Sequence[Annotations], ranges: list[list[Range]]) -> None:
     for channel, found in enumerate(annotations):
         for link in found.links:
             weight = _checked(link.weight, channel)
@@ -86,7 +90,7 @@ def _align_links(aligned: Aligned, annotations: Sequence[Annotations], ranges: l
                 aligned.weights.append(weight)
 
 
-def _align_terms(aligned: Aligned, annotations: Sequence[Annotations], ranges: list[list[_Range]]) -> None:
+def _align_terms(aligned: Aligned, annotations: Sequence[Annotations], ranges: list[list[Range]]) -> None:
     # the best term of every source comes first: a limit on terms must not silence the later sources
     in_turn = sorted((rank, channel) for channel, found in enumerate(annotations) for rank in range(len(found.terms)))
     places: dict[str, int] = {}
@@ -130,7 +134,7 @@ class _Side:
             self.ends.append(begin + start + len(kept))
 
 
-def _token_range(span: Span, words: WordBorders, sides: list[_Side]) -> _Range:
+def _token_range(span: Span, words: WordBorders, sides: list[_Side]) -> Range:
     """Return the positions that a span covers, or None.
 
     The range runs from the first token that shares a character with the span to the last: a piece that is only a
@@ -160,7 +164,7 @@ def _checked(weight: float, channel: int) -> float:
     )
 
 
-def _look_up(ranges: list[list[_Range]], channel: int, span: int) -> _Range:
+def _look_up(ranges: list[list[Range]], channel: int, span: int) -> Range:
     if 0 <= span < len(ranges[channel]):
         return ranges[channel][span]
     raise InputError(

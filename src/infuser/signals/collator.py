@@ -12,6 +12,7 @@ from transformers import BatchEncoding, PreTrainedTokenizerBase
 
 from infuser.errors import InputError, SourceError
 from infuser.signals.align import Aligned, Box, align
+from infuser.signals.candidates import bases_among, candidate_tensors, read_golds
 from infuser.signals.examples import Row, read_labels, read_rows
 from infuser.signals.long_texts import tokenizer_inputs
 from infuser.types import Annotations, Source
@@ -35,6 +36,8 @@ class Collator:
                            from the sequence length n on are auxiliary subword number col - n.
         knowledge_weights  (batch, L) weights of those boxes
         knowledge_terms    (batch, K) token ids of the auxiliary subwords, -1 is padding; only if there are any
+    and for each knowledge base among the sources its mentions and candidates, see `signals.candidates`. An example may
+    then have `gold`, what these mentions mean (see `linking.examples`).
     """
 
     def __init__(
@@ -59,6 +62,7 @@ class Collator:
         self.max_term_tokens = max_term_tokens
         self.pad_to_multiple_of = pad_to_multiple_of
         self._spellings: dict[str, list[int]] = {}
+        self._bases = bases_among(self.sources)
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_spellings": {}}  # workers fill their own
@@ -73,7 +77,7 @@ class Collator:
             if name != "offset_mapping"
         }
         if self.sources:
-            batch |= self._knowledge(rows, encoding)
+            batch |= self._knowledge(rows, encoding, examples if n_choices is None else ())
         if n_choices is not None:
             batch = {name: tensor.view(-1, n_choices, *tensor.shape[1:]) for name, tensor in batch.items()}
         lengths = [sum(mask) for mask in encoding["attention_mask"]][:: n_choices or 1]
@@ -144,10 +148,13 @@ class Collator:
         )
         return encoding
 
-    def _knowledge(self, rows: list[Row], encoding: BatchEncoding) -> dict[str, Tensor]:
+    def _knowledge(
+        self, rows: list[Row], encoding: BatchEncoding, examples: Sequence[Mapping[str, Any]] = ()
+    ) -> dict[str, Tensor]:
+        found = self._found(rows)
         aligned = [
-            align(found, row.text, row.pair, encoding["offset_mapping"][i], encoding.sequence_ids(i))
-            for i, (row, found) in enumerate(zip(rows, self._found(rows), strict=True))
+            align(of_row, row.text, row.pair, encoding["offset_mapping"][i], encoding.sequence_ids(i))
+            for i, (row, of_row) in enumerate(zip(rows, found, strict=True))
         ]
         self._spell(term for one in aligned for term in one.terms)
         n_tokens = len(encoding["input_ids"][0])
@@ -158,6 +165,9 @@ class Collator:
         }
         if any(terms):
             knowledge["knowledge_terms"] = torch.tensor(_padded(terms, -1), dtype=torch.long)
+        for place, base in self._bases.items():
+            of_base, ranges = [of_row[place] for of_row in found], [one.ranges[place] for one in aligned]
+            knowledge |= candidate_tensors(base, of_base, ranges, read_golds(examples, base.name))
         return knowledge
 
     def _place_terms(self, aligned: Aligned, n_tokens: int) -> tuple[list[Box], list[float], list[int]]:

@@ -14,6 +14,7 @@
 | correlation       | Correlation      | a table of word pairs, or a corpus   | words that go together; terms      |
 | graph             | Graph            | triples of entities, and their names | mentions of entities that are near |
 | candidates        | Candidates       | what a mention may mean              | nothing: it offers a choice        |
+| knowledge-base    | KnowledgeBase    | candidates and their vectors         | nothing: it offers a choice        |
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from infuser.sources.correlation import Correlation
 from infuser.sources.entities import Entities
 from infuser.sources.gliner import Gliner
 from infuser.sources.graph import Graph
+from infuser.sources.knowledge_base import KnowledgeBase
 from infuser.sources.phrases import Phrases
 from infuser.sources.spacy_pipelines import SpacyEntities, SpacyPhrases
 from infuser.sources.stanza_pipelines import StanzaEntities, StanzaPhrases
@@ -36,6 +38,7 @@ __all__ = [
     "Entities",
     "Gliner",
     "Graph",
+    "KnowledgeBase",
     "Phrases",
     "SpacyEntities",
     "SpacyPhrases",

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
 from typing import Any, Self
 
@@ -59,6 +60,23 @@ class Candidates(MentionRule):
         if isinstance(self.mentions, Mapping):
             return MentionFinder(build_candidates(mentions_of(self.mentions)), self)
         return MentionFinder(CandidateStore.open(self.mentions), self)
+
+    def with_mentions(self, mentions: Mapping[str, Mapping[str, float]], out: str | Path | None = None) -> Self:
+        """Return candidates that know these mentions too; counts of mentions known already are added up.
+
+        Candidates from a folder need a new folder, `out`, to write all of them into.
+        """
+        if not isinstance(self.mentions, Mapping):
+            if out is None:
+                raise SourceError(f"These candidates lie in {str(self.mentions)!r}; name a folder for the larger ones.")
+            rows = chain(self.finder.store.rows(), mentions_of(_checked(mentions)))
+            return replace(self, mentions=build_candidates(rows).save(out))
+        merged = {mention: dict(entities) for mention, entities in self.mentions.items()}
+        for mention, entities in _checked(mentions).items():
+            known = merged.setdefault(mention, {})
+            for entity, count in entities.items():
+                known[entity] = known.get(entity, 0) + count
+        return replace(self, mentions=merged)
 
     def to_json(self) -> dict[str, Any]:
         """Return the settings; a folder is named with the digest of its content, not copied."""

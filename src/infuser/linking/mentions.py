@@ -1,0 +1,53 @@
+"""What a linker says about a text: mentions, the entity each was linked to, and all that it might have been."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+
+@dataclass(frozen=True, slots=True)
+class Scored:
+    """A candidate and what the linker thinks of it."""
+
+    id: str
+    prior: float
+    """How probable it was before the text was read."""
+    score: float
+    """The linker's score; at the threshold or above it, the candidate counts."""
+    weight: float = 0.0
+    """Its share among the candidates that count; 0 for the others."""
+
+
+@dataclass(frozen=True, slots=True)
+class Mention:
+    """A stretch of a text that may mean something, characters `start` up to `end`."""
+
+    start: int
+    end: int
+    text: str
+    """The words themselves."""
+    id: str | None
+    """The entity it was linked to; None if no candidate counts, or if another mention took its words."""
+    score: float
+    """The score of its best candidate; minus infinity if it has none."""
+    candidates: tuple[Scored, ...] = ()
+    """Everything it may mean, the highest score first."""
+    base: str = ""
+    """The knowledge base that offered them."""
+
+
+def without_overlaps(mentions: Iterable[Mention]) -> list[Mention]:
+    """Return all mentions, but let only the best scored of those that share characters keep their entity."""
+    mentions = list(mentions)
+    linked = [place for place, mention in enumerate(mentions) if mention.id is not None]
+    # the higher score first; of equals the longer, then the one further left
+    linked.sort(key=lambda place: (-mentions[place].score, mentions[place].start - mentions[place].end, place))
+    taken: list[tuple[int, int]] = []
+    for place in linked:
+        mention = mentions[place]
+        if any(mention.start < end and start < mention.end for start, end in taken):
+            mentions[place] = replace(mention, id=None)
+        else:
+            taken.append((mention.start, mention.end))
+    return mentions

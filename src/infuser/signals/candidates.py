@@ -1,0 +1,148 @@
+"""Candidates become tensors: where mentions stand, what they may mean, and the vectors of these entities.
+
+For each knowledge base a batch carries, under names that begin with knowledge_{base}_
+
+    spans       (batch, S, 2) first token and the one after the last; padding is empty
+    candidates  (batch, M, 2) place of the span, place of the vector; one flat list over all spans of a text
+    priors      (batch, M)    above 0; padding is 0
+    vectors     (batch, V, e) of the entities that the text's candidates are, each once; padding is 0
+    gold        (batch, M)    1 right, 0 wrong, -1 where nobody knows; only if the examples say so
+
+Only these vectors are read and moved, whatever the number of entities. Padding is zero (but for gold), so that clients
+which lay single texts side by side and fill up with zeros do no harm.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from infuser.errors import InputError, SourceError
+from infuser.signals.align import Range
+from infuser.types import Annotations, Candidate
+
+PARTS = ("spans", "candidates", "priors", "vectors", "gold")
+
+
+class Base(Protocol):
+    """What is asked of a knowledge base: see `sources.KnowledgeBase`."""
+
+    name: str
+
+    @property
+    def store(self) -> Any: ...
+
+    @property
+    def dim(self) -> int: ...
+
+    def look_up(self, candidates: tuple[Candidate, ...]) -> tuple[NDArray[np.int64], NDArray[np.float32]]: ...
+
+
+def bases_among(sources: Iterable[Any]) -> dict[int, Base]:
+    """Return the knowledge bases among sources, by their place; two of one name are an error."""
+    bases = {place: source for place, source in enumerate(sources) if hasattr(source, "look_up")}
+    names = [base.name for base in bases.values()]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise SourceError(
+            f"Two knowledge bases are called {twice[0]!r}. Give each a name: KnowledgeBase(..., name=...)."
+        )
+    return bases
+
+
+def part_name(base: str, part: str) -> str:
+    """Return under which name a batch carries a part of a knowledge base."""
+    return f"knowledge_{base}_{part}"
+
+
+def candidate_tensors(
+    base: Base,
+    found: Sequence[Annotations],
+    ranges: Sequence[Sequence[Range]],
+    gold: Sequence[Sequence[str | None] | None] | None = None,
+) -> dict[str, Tensor]:
+    """Return the tensors of one knowledge base for a batch of texts."""
+    texts = [
+        _Text(base, annotations, of_text, gold[i] if gold is not None else None)
+        for i, (annotations, of_text) in enumerate(zip(found, ranges, strict=True))
+    ]
+    n_spans, n_candidates, n_vectors = (
+        max(1, *(len(of_text) for of_text in lists))
+        for lists in (
+            [text.spans for text in texts],
+            [text.priors for text in texts],
+            [text.rows for text in texts],
+        )
+    )
+    spans = np.zeros((len(texts), n_spans, 2), np.int64)
+    candidates = np.zeros((len(texts), n_candidates, 2), np.int64)
+    priors = np.zeros((len(texts), n_candidates), np.float32)
+    vectors = np.zeros((len(texts), n_vectors, base.dim), np.float32)
+    right = np.full((len(texts), n_candidates), -1, np.int64)
+    read = base.store.take(np.concatenate([text.rows for text in texts]))  # one look at the disk for the whole batch
+    first = 0
+    for i, text in enumerate(texts):
+        if text.spans:
+            spans[i, : len(text.spans)] = text.spans
+        candidates[i, : len(text.priors), 0], candidates[i, : len(text.priors), 1] = text.places, text.vectors
+        priors[i, : len(text.priors)] = text.priors
+        vectors[i, : len(text.rows)] = read[first : first + len(text.rows)]
+        right[i, : len(text.priors)] = text.gold
+        first += len(text.rows)
+    arrays = {"spans": spans, "candidates": candidates, "priors": priors, "vectors": vectors}
+    if gold is not None:
+        arrays["gold"] = right
+    return {part_name(base.name, part): torch.from_numpy(array) for part, array in arrays.items()}
+
+
+class _Text:
+    """The spans of one text that the encoder reads, and the flat list of what they may mean."""
+
+    def __init__(
+        self, base: Base, found: Annotations, ranges: Sequence[Range], gold: Sequence[str | None] | None
+    ) -> None:
+        if gold is not None and len(gold) != len(found.spans):
+            raise InputError(
+                f"{found.text[:40]!r} has {len(found.spans)} spans of {base.name!r} but says of {len(gold)} what they "
+                "mean. Make examples with linking.link_examples."
+            )
+        self.spans: list[tuple[int, int]] = []
+        rows, priors, right = [np.zeros(0, np.int64)], [np.zeros(0, np.float32)], [np.zeros(0, np.int64)]
+        sizes: list[int] = []
+        for place, (candidates, tokens) in enumerate(zip(found.candidates, ranges, strict=False)):
+            if tokens is None:
+                continue  # the encoding cut it off
+            of_span, prior = base.look_up(candidates)
+            self.spans.append(tokens)
+            rows.append(of_span)
+            priors.append(prior)
+            sizes.append(len(of_span))
+            right.append(_right(base, None if gold is None else gold[place], candidates, of_span))
+        self.places = np.repeat(np.arange(len(sizes)), sizes)
+        self.priors, self.gold = np.concatenate(priors), np.concatenate(right)
+        self.rows: NDArray[np.int64]
+        self.vectors: NDArray[np.int64]
+        self.rows, self.vectors = np.unique(np.concatenate(rows), return_inverse=True)
+
+
+def _right(
+    base: Base, gold: str | None, candidates: tuple[Candidate, ...], rows: NDArray[np.int64]
+) -> NDArray[np.int64]:
+    if gold is None:
+        return np.full(len(rows), -1, np.int64)
+    if not gold:
+        return np.zeros(len(rows), np.int64)
+    return np.asarray(rows == base.store.rows([gold])[0], np.int64)
+
+
+def read_golds(examples: Sequence[Mapping[str, Any]], base: str) -> list[Sequence[str | None] | None] | None:
+    """Return what the spans of one base mean, for each example that says so; None if no example does."""
+    golds = [example.get("gold") for example in examples]
+    if all(gold is None for gold in golds):
+        return None
+    return [None if gold is None else gold.get(base) for gold in golds]

@@ -1,0 +1,200 @@
+"""A knowledge base: what mentions may mean, and a vector for each of these entities."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from infuser.errors import SourceError
+from infuser.knowledge.artifact import Folder
+from infuser.knowledge.entity_vectors import KIND, EntityVectors
+from infuser.registry import SOURCES
+from infuser.sources.candidates import Candidates
+from infuser.sources.storage import find_folder, load_source, name_folder, save_source, settings_of
+from infuser.types import Annotations, Candidate, Source, Span
+
+_MOST_REMEMBERED = 200_000
+_RECORD = "base.json"
+
+
+@SOURCES.register("knowledge-base")
+@dataclass(frozen=True, eq=False)
+class KnowledgeBase:
+    """Offers candidates with their vectors, for methods that put entities inside an encoder: Kar and Ernie."""
+
+    candidates: Source
+    """Finds mentions and what they may mean, most often `Candidates`."""
+    vectors: EntityVectors | str | Path
+    """The entities' vectors, or the folder that `infuser vectors build` made."""
+    name: str = "base"
+    """Tells it from other knowledge bases of the same model; it becomes part of the names of weights."""
+    missing: Literal["error", "skip"] = "error"
+    """What to do with a candidate that has no vector: stop, or leave it out."""
+    _known: dict[int, tuple[Any, ...]] = field(default_factory=dict, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        if not self.name.isidentifier():
+            raise SourceError(f"A knowledge base is called {self.name!r}; give it a name of letters, digits and _.")
+        if self.missing not in ("error", "skip"):
+            raise SourceError(f"missing is {self.missing!r}; it can be 'error' or 'skip'.")
+        if not hasattr(self.candidates, "annotate"):
+            raise SourceError(f"candidates is {self.candidates!r}; give a source, such as Candidates(folder).")
+        if not isinstance(self.vectors, EntityVectors):
+            folder = Path(self.vectors).expanduser().absolute()
+            Folder(folder, KIND)  # says at once when there is none
+            object.__setattr__(self, "vectors", str(folder))
+
+    @cached_property
+    def store(self) -> EntityVectors:
+        """The vectors, open."""
+        return self.vectors if isinstance(self.vectors, EntityVectors) else EntityVectors.open(self.vectors)
+
+    @property
+    def dim(self) -> int:
+        """How many numbers a vector has."""
+        return self.store.dim
+
+    def annotate(self, texts: Sequence[str]) -> list[Annotations]:
+        """Return the mentions in each text and those of their meanings that have a vector."""
+        return [self._with_vectors(found) for found in self.candidates.annotate(texts)]
+
+    def look_up(self, candidates: tuple[Candidate, ...]) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """Return the rows of vectors and the priors of one span's candidates."""
+        known = self._look_up(candidates)
+        return known[2], known[3]
+
+    def check(self) -> float:
+        """Return which share of the entities that can be offered have a vector, or say that none or too few do.
+
+        Only the entities of a `Candidates` source are known beforehand; any other counts as covered.
+        """
+        if not isinstance(self.candidates, Candidates):
+            return 1.0
+        ids = self.candidates.finder.store.ids
+        rows = self.store.rows([ids[place] for place in range(len(ids))])
+        unknown = np.flatnonzero(rows < 0)
+        if len(unknown) == len(ids) or (len(unknown) and self.missing == "error"):
+            raise self._unknown(ids[int(unknown[0])], f"{len(unknown):,} of {len(ids):,} entities")
+        return 1 - len(unknown) / len(ids)
+
+    def with_entities(
+        self,
+        mentions: Mapping[str, Mapping[str, float]],
+        ids: Sequence[str],
+        vectors: NDArray[np.float32],
+        *,
+        out: str | Path | None = None,
+    ) -> Self:
+        """Return a base that also knows these entities, by these mentions {mention: {id: count}}; nothing is retrained.
+
+        Where a mention is known already, the counts are added to those it has. A base whose candidates lie in a folder
+        needs a new folder, `out`, for the larger ones.
+        """
+        if not isinstance(self.candidates, Candidates):
+            raise SourceError(f"{type(self.candidates).__name__} cannot take further mentions; Candidates can.")
+        candidates = self.candidates.with_mentions(mentions, out)
+        return type(self)(candidates, self.store.with_more(ids, vectors), self.name, self.missing)
+
+    def _with_vectors(self, found: Annotations) -> Annotations:
+        if len(found.candidates) != len(found.spans):
+            raise SourceError(
+                f"{type(self.candidates).__name__} found {len(found.spans)} spans but gave candidates for "
+                f"{len(found.candidates)}. A knowledge base needs a source of candidates, such as Candidates(folder)."
+            )
+        kept = [self._look_up(candidates)[1] for candidates in found.candidates]
+        if all(one is other for one, other in zip(kept, found.candidates, strict=True)):
+            return found
+        places = [place for place, candidates in enumerate(kept) if candidates]
+        spans = [found.spans[place] for place in places]
+        named = [Span(s.start, s.end, s.label, kept[p][0].id) for s, p in zip(spans, places, strict=True)]
+        return Annotations(found.text, tuple(named), candidates=tuple(kept[place] for place in places))
+
+    def _look_up(self, candidates: tuple[Candidate, ...]) -> tuple[Any, ...]:
+        """Return the tuple asked for, those of it that have vectors, their rows and priors; remembered by identity.
+
+        A finder gives the same tuple for the same words again and again; holding it keeps its identity its own.
+        """
+        known = self._known.get(id(candidates))
+        if known is None:
+            if len(self._known) >= _MOST_REMEMBERED:
+                self._known.clear()
+            rows = self.store.rows([candidate.id for candidate in candidates])
+            priors = np.array([candidate.prior for candidate in candidates], np.float32)
+            there = rows >= 0
+            kept = candidates
+            if not there.all():
+                if self.missing == "error":
+                    raise self._unknown(candidates[int(np.argmin(there))].id, "A candidate")
+                rows, priors = rows[there], priors[there]
+                priors /= max(float(priors.sum()), 1e-12)
+                pairs = zip(np.flatnonzero(there).tolist(), priors.tolist(), strict=True)
+                kept = tuple(Candidate(candidates[place].id, prior) for place, prior in pairs)
+            known = self._known[id(candidates)] = (candidates, kept, rows, priors)
+        return known
+
+    def _unknown(self, id: str, who: str) -> SourceError:
+        some = self.store.id_of(0) if len(self.store) else "none"
+        return SourceError(
+            f"{who} of the knowledge base {self.name!r} has no vector: {id!r} is not among its {len(self.store):,} "
+            f"vectors (the first is of {some!r}). Build vectors for the same ids, or leave such candidates out with "
+            "missing='skip'."
+        )
+
+    def save(self, directory: Path) -> None:
+        """Write what `load` needs; folders on disk are named with their digest, not copied."""
+        named = None
+        if isinstance(self.vectors, EntityVectors):
+            self.vectors.save(directory / "vectors")
+        else:
+            named = name_folder({"vectors": self.vectors}, "vectors", KIND)
+        record = {
+            "candidates": save_source(self.candidates, directory / "candidates"),
+            "vectors": named,
+            "name": self.name,
+            "missing": self.missing,
+        }
+        (directory / _RECORD).write_text(json.dumps(record, indent=1, ensure_ascii=False), encoding="utf-8")
+
+    @classmethod
+    def load(cls, directory: Path) -> Self:
+        """Read back what `save` wrote; folders that were named must be there and unchanged."""
+        record = json.loads((directory / _RECORD).read_text(encoding="utf-8"))
+        named = record["vectors"]
+        # vectors that were in memory are opened but not named: saved again, they are copied again
+        vectors = find_folder(named, "vectors", KIND)["vectors"] if named else EntityVectors.open(directory / "vectors")
+        candidates = load_source(record["candidates"], directory / "candidates")
+        return cls(candidates, vectors, record["name"], record["missing"])
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, KnowledgeBase):
+            return NotImplemented
+        if (self.candidates, self.name, self.missing) != (other.candidates, other.name, other.missing):
+            return False
+        one, two = self.store, other.store
+        if one is two or (one.digest and one.digest == two.digest):
+            return True
+        rows = range(len(one))
+        return (len(one), one.dim) == (len(two), two.dim) and (
+            [one.id_of(row) for row in rows] == [two.id_of(row) for row in rows]
+            and np.array_equal(one.take(rows), two.take(rows))
+        )
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**settings_of(self), "_known": {}}  # a worker opens the folder itself
+
+    @classmethod
+    def tiny(cls) -> Self:
+        """Return the tiny candidates with a vector each."""
+        candidates = Candidates.tiny()
+        assert isinstance(candidates.mentions, Mapping)
+        ids = sorted({id for entities in candidates.mentions.values() for id in entities})
+        return cls(candidates, EntityVectors.of(ids, np.random.default_rng(0).normal(size=(len(ids), 8))))
