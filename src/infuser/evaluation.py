@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import torch
 from accelerate import Accelerator
-from torch import Tensor
+from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from infuser.errors import InputError
@@ -50,7 +50,7 @@ def evaluate(
 
 def score(
     accelerator: Accelerator,
-    model: PreTrainedModel,
+    model: nn.Module,
     examples: Sequence[Example],
     collate: Collate,
     *,

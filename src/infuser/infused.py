@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import torch
 import transformers
@@ -19,6 +19,9 @@ from infuser.methods import Kam
 from infuser.signals import Collator
 from infuser.types import Source
 
+if TYPE_CHECKING:
+    from infuser.linking.mentions import Mention
+
 TASKS = {
     "encoder": "AutoModel",
     "sequence-classification": "AutoModelForSequenceClassification",
@@ -26,6 +29,7 @@ TASKS = {
     "multiple-choice": "AutoModelForMultipleChoice",
     "question-answering": "AutoModelForQuestionAnswering",
     "masked-lm": "AutoModelForMaskedLM",
+    "pretraining": "AutoModelForPreTraining",
 }
 """What a checkpoint can be loaded for, and the transformers class that loads it."""
 
@@ -70,6 +74,28 @@ class Infused:
         finally:
             encoder.train(training)
         return states
+
+    def link(self, texts: str | Sequence[str], *, batch_size: int = 32, progress: bool = False) -> list[list[Mention]]:
+        """Return the mentions in each text: spans, the entity each is linked to, scores, and all candidates.
+
+        Needs a method with a linker (Kar). For texts without end, `infuser.linking.linking.link` yields as it reads.
+        """
+        from infuser.linking.linking import link
+
+        listed = [texts] if isinstance(texts, str) else texts
+        return list(link(self, listed, batch_size=batch_size, progress=progress))
+
+    def without(self, base: str) -> Infused:
+        """Take one knowledge base out and return what is left; the others stay where they are."""
+        method: Any = self.method
+        left = tuple(source for source in self.sources if getattr(source, "name", None) != base)
+        return replace(self, method=method.without(self.model, base), sources=left)
+
+    def with_sources(self, sources: Sequence[Source]) -> Infused:
+        """Return the same model with other sources in the place of its own, such as a base that knows more entities."""
+        if len(sources) != len(self.sources):
+            raise SourceError(f"This model has {len(self.sources)} sources; {len(sources)} cannot take their place.")
+        return replace(self, sources=tuple(sources))
 
     def reading_tokenizer(self) -> PreTrainedTokenizerBase:
         """Return a tokenizer that also reads knowledge, for clients that call a tokenizer and then the model."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 import numpy as np
@@ -179,6 +179,8 @@ class StepReport:
     examples_per_second: float
     best: float | None
     """Best value of the metric so far."""
+    parts: Mapping[str, float] = field(default_factory=dict)
+    """What the loss is made of, if the model tells."""
 
 
 @contextmanager
@@ -198,7 +200,8 @@ def reporter(progress: bool | Callable[[StepReport], None], n_steps: int) -> Ite
         def show(report: StepReport) -> None:
             best = "" if report.best is None else f"  best {report.best:.4f}"
             speed = f"{report.examples_per_second:.0f} examples/s"
-            told = f"loss {report.loss:.4f}{best}  rate {report.learning_rate:.1e}  {speed}"
+            parts = "".join(f"  {name} {value:.4f}" for name, value in report.parts.items())
+            told = f"loss {report.loss:.4f}{parts}{best}  rate {report.learning_rate:.1e}  {speed}"
             bar.update(task, completed=report.step, description=told)
 
         yield show

@@ -17,8 +17,7 @@ from typing import Any, Literal
 
 import torch
 from accelerate.utils import send_to_device, set_seed
-from torch import Tensor
-from transformers import PreTrainedModel
+from torch import Tensor, nn
 
 from infuser.checkpoints import CheckpointStore, copy_weights, describe_examples, describe_weights
 from infuser.errors import InputError
@@ -151,7 +150,7 @@ class TrainResult:
 
 
 def train(
-    model: PreTrainedModel,
+    model: nn.Module,
     examples: Sequence[Example],
     collate: Collate,
     *,
@@ -202,14 +201,17 @@ def train(
 
         for batches in read:
             rate = set_learning_rates(optimizer.param_groups, run.steps, n_steps, settings.warmup)
-            parts = []
+            shares: list[Tensor] = []
+            told: list[dict[str, Tensor]] = []
             for number, (batch, share) in enumerate(batches, start=1):
                 # gradients travel between processes once per step, with its last batch
                 with nullcontext() if number == len(batches) else accelerator.no_sync(wrapped):
-                    part = share * _loss(wrapped, send_to_device(batch, accelerator.device))
+                    loss_of_batch, parts = _loss(wrapped, send_to_device(batch, accelerator.device))
+                    part = share * loss_of_batch
                     accelerator.backward(part * n_processes)  # because gradients are averaged over processes
-                parts.append(part.detach())
-            loss = accelerator.reduce(torch.stack(parts).sum(), "sum").item()
+                shares.append(part.detach())
+                told.append({name: share * value.detach() for name, value in parts.items()})
+            loss = accelerator.reduce(torch.stack(shares).sum(), "sum").item()
             # apart, or the steep gradients of new weights would shorten the steps of the host
             norm = sum(accelerator.clip_grad_norm_(part, settings.clip).item() for part in host_and_new if part)
             _check_finite(loss, norm, run.steps + 1, settings)
@@ -244,7 +246,8 @@ def train(
                 if accelerator.is_main_process:
                     logger.info("step %d of %d: %s", run.steps, n_steps, run.history[-1])
             run.seconds = time.monotonic() - started
-            report(StepReport(run.steps, n_steps, loss, rate, run.examples_per_second, run.best))
+            parts_of_step = {name: sum(one[name].item() for one in told) for name in told[0]}
+            report(StepReport(run.steps, n_steps, loss, rate, run.examples_per_second, run.best, parts_of_step))
             if run.since_best == settings.patience:
                 run.stopped_early = not last
                 break
@@ -262,7 +265,7 @@ def train(
 
 def _made_with(
     settings: TrainSettings,
-    model: PreTrainedModel,
+    model: nn.Module,
     examples: Sequence[Example],
     dev: Sequence[Example] | None,
     n_processes: int,
@@ -274,11 +277,12 @@ def _made_with(
     return {**made_with, **data, "weights": describe_weights(model), "n_processes": n_processes}
 
 
-def _loss(model: Any, batch: Mapping[str, Tensor]) -> Tensor:
-    loss: Tensor | None = model(**batch).loss
-    if loss is None:
+def _loss(model: Any, batch: Mapping[str, Tensor]) -> tuple[Tensor, Mapping[str, Tensor]]:
+    """Return the loss and, if the model tells, its parts by name."""
+    out = model(**batch)
+    if out.loss is None:
         raise InputError(f"The model gave no loss for a batch of {sorted(batch)}. Let collate add 'labels'.")
-    return loss
+    return out.loss, getattr(out, "parts", None) or {}
 
 
 def _check_finite(loss: float, norm: float, step: int, settings: TrainSettings) -> None:

@@ -100,7 +100,7 @@ class EntityReader:
 
 
 def _found(name: str, given: dict[str, Any], real: Tensor, dtype: torch.dtype) -> Found:
-    parts: dict[str, Tensor] = {part: given[part_name(name, part)] for part in PARTS if part != "gold"}
+    parts: dict[str, Tensor] = {part: given[part_name(name, part)] for part in PARTS}
     if parts["spans"].dim() == 4:  # multiple choice: the head flattens (batch, choices) for its own tensors only
         parts = {part: tensor.flatten(0, 1) for part, tensor in parts.items()}
     length = given.get("knowledge_length")

@@ -6,6 +6,7 @@ For each knowledge base a batch carries, under names that begin with knowledge_{
     candidates  (batch, M, 2) place of the span, place of the vector; one flat list over all spans of a text
     priors      (batch, M)    above 0; padding is 0
     vectors     (batch, V, e) of the entities that the text's candidates are, each once; padding is 0
+    places      (batch, S)    which span of the annotations it is
     gold        (batch, M)    1 right, 0 wrong, -1 where nobody knows; only if the examples say so
 
 Only these vectors are read and moved, whatever the number of entities. Padding is zero (but for gold), so that clients
@@ -26,7 +27,8 @@ from infuser.errors import InputError, SourceError
 from infuser.signals.align import Range
 from infuser.types import Annotations, Candidate
 
-PARTS = ("spans", "candidates", "priors", "vectors", "gold")
+PARTS = ("spans", "candidates", "priors", "vectors")
+"""What methods read."""
 
 
 class Base(Protocol):
@@ -83,18 +85,19 @@ def candidate_tensors(
     candidates = np.zeros((len(texts), n_candidates, 2), np.int64)
     priors = np.zeros((len(texts), n_candidates), np.float32)
     vectors = np.zeros((len(texts), n_vectors, base.dim), np.float32)
+    places = np.zeros((len(texts), n_spans), np.int64)
     right = np.full((len(texts), n_candidates), -1, np.int64)
     read = base.store.take(np.concatenate([text.rows for text in texts]))  # one look at the disk for the whole batch
     first = 0
     for i, text in enumerate(texts):
         if text.spans:
-            spans[i, : len(text.spans)] = text.spans
-        candidates[i, : len(text.priors), 0], candidates[i, : len(text.priors), 1] = text.places, text.vectors
+            spans[i, : len(text.spans)], places[i, : len(text.spans)] = text.spans, text.places
+        candidates[i, : len(text.priors), 0], candidates[i, : len(text.priors), 1] = text.owners, text.vectors
         priors[i, : len(text.priors)] = text.priors
         vectors[i, : len(text.rows)] = read[first : first + len(text.rows)]
         right[i, : len(text.priors)] = text.gold
         first += len(text.rows)
-    arrays = {"spans": spans, "candidates": candidates, "priors": priors, "vectors": vectors}
+    arrays = {"spans": spans, "candidates": candidates, "priors": priors, "vectors": vectors, "places": places}
     if gold is not None:
         arrays["gold"] = right
     return {part_name(base.name, part): torch.from_numpy(array) for part, array in arrays.items()}
@@ -112,6 +115,7 @@ class _Text:
                 "mean. Make examples with linking.link_examples."
             )
         self.spans: list[tuple[int, int]] = []
+        self.places: list[int] = []
         rows, priors, right = [np.zeros(0, np.int64)], [np.zeros(0, np.float32)], [np.zeros(0, np.int64)]
         sizes: list[int] = []
         for place, (candidates, tokens) in enumerate(zip(found.candidates, ranges, strict=False)):
@@ -119,11 +123,12 @@ class _Text:
                 continue  # the encoding cut it off
             of_span, prior = base.look_up(candidates)
             self.spans.append(tokens)
+            self.places.append(place)
             rows.append(of_span)
             priors.append(prior)
             sizes.append(len(of_span))
             right.append(_right(base, None if gold is None else gold[place], candidates, of_span))
-        self.places = np.repeat(np.arange(len(sizes)), sizes)
+        self.owners = np.repeat(np.arange(len(sizes)), sizes)
         self.priors, self.gold = np.concatenate(priors), np.concatenate(right)
         self.rows: NDArray[np.int64]
         self.vectors: NDArray[np.int64]

@@ -1,0 +1,156 @@
+"""Examples for joint training: pairs of sentences with masked words, whose entities are masked too.
+
+BERT's two tasks, next sentence and masked words, beside linking. When a masked word lies in a mention, the mention's
+candidates would give the word away: of such mentions 80 % get one MASK entity, whose vector is zero and says nothing,
+10 % random entities, and 10 % keep theirs. What is masked is a function of the example's own `seed`, so that a
+training that was killed goes on with the same examples.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from infuser.errors import InputError
+from infuser.signals.candidates import bases_among, part_name
+from infuser.signals.collator import Collator
+from infuser.signals.examples import IGNORED
+
+
+@dataclass(frozen=True, slots=True)
+class Masking:
+    """How words and entities are masked; the shares are those of BERT and KnowBERT."""
+
+    words: float = 0.15
+    """Share of the words that are to be guessed."""
+    masked: float = 0.8
+    """Share of these (and of the mentions around them) that the mask takes the place of."""
+    replaced: float = 0.1
+    """Share that something random takes the place of; the rest is kept."""
+
+    def __post_init__(self) -> None:
+        shares = (self.words, self.masked, self.replaced, self.masked + self.replaced)
+        if not all(0 <= share <= 1 for share in shares):
+            raise InputError(f"{self}: shares lie between 0 and 1, and masked and replaced together too.")
+
+    def fate(self, chance: random.Random) -> str:
+        """Return by chance what becomes of a word or a mention: masked, replaced or kept."""
+        drawn = chance.random()
+        return "masked" if drawn < self.masked else "replaced" if drawn < self.masked + self.replaced else "kept"
+
+
+def sentence_pairs(
+    documents: Iterable[Sequence[str]], *, seed: int = 0, copies: int = 1, wrong: float = 0.5
+) -> list[dict[str, Any]]:
+    """Return examples of two sentences: for a share `wrong` the second is one of another place, label 1, else 0.
+
+    `copies` of each pair are masked differently: give as many as you would train epochs.
+    """
+    told = [[sentence for sentence in document if sentence.strip()] for document in documents]
+    sentences = [sentence for document in told for sentence in document]
+    if len(sentences) < 3:
+        raise InputError(f"Pairs of sentences need at least 3 sentences, got {len(sentences)}.")
+    examples = []
+    for copy in range(copies):
+        chance = random.Random(f"{seed} {copy}")
+        for document in told:
+            for first, second in pairwise(document):
+                is_wrong = chance.random() < wrong
+                examples.append(
+                    {
+                        "text": first,
+                        "pair": chance.choice(sentences) if is_wrong else second,
+                        "next_sentence": int(is_wrong),
+                        "seed": chance.getrandbits(32),
+                    }
+                )
+    if not examples:
+        raise InputError("No document has two sentences that follow each other; give documents as lists of sentences.")
+    return examples
+
+
+class MaskingCollator:
+    """Turns examples with a `seed` into batches with masked words, and mentions that do not give them away."""
+
+    def __init__(self, collator: Collator, masking: Masking | None = None, *, next_sentence: bool = False) -> None:
+        self.collator, self.masking, self.next_sentence = collator, masking or Masking(), next_sentence
+        if collator.tokenizer.mask_token_id is None:
+            raise InputError("The tokenizer has no mask token, so words cannot be masked.")
+
+    def __call__(self, examples: Sequence[Mapping[str, Any]]) -> dict[str, Tensor]:
+        """Return the batch, with `labels` for the masked words and `next_sentence_label` if the model reads it."""
+        chances = [random.Random(example.get("seed", 0)) for example in examples]
+        batch = self.collator([{k: v for k, v in example.items() if k != "label"} for example in examples])
+        masked = torch.zeros_like(batch["input_ids"], dtype=torch.bool)
+        batch["labels"] = torch.full_like(batch["input_ids"], IGNORED)
+        special = set(self.collator.tokenizer.all_special_ids)
+        for row, chance in enumerate(chances):
+            self._mask_words(batch["input_ids"][row], batch["labels"][row], masked[row], special, chance)
+        for base in bases_among(self.collator.sources).values():
+            self._mask_entities(base, batch, masked, chances)
+        if self.next_sentence:
+            batch["next_sentence_label"] = torch.tensor([int(example["next_sentence"]) for example in examples])
+        return batch
+
+    def _mask_words(
+        self, ids: Tensor, labels: Tensor, masked: Tensor, special: set[int], chance: random.Random
+    ) -> None:
+        tokenizer = self.collator.tokenizer
+        words = [place for place, token in enumerate(ids.tolist()) if token not in special]
+        n_masked = min(len(words), max(1, round(len(words) * self.masking.words))) if self.masking.words else 0
+        for place in chance.sample(words, n_masked):
+            labels[place], masked[place] = ids[place], True
+            fate = self.masking.fate(chance)
+            if fate == "masked":
+                ids[place] = tokenizer.mask_token_id
+            elif fate == "replaced":
+                ids[place] = chance.randrange(len(tokenizer))
+
+    def _mask_entities(
+        self, base: Any, batch: dict[str, Tensor], masked: Tensor, chances: Sequence[random.Random]
+    ) -> None:
+        """Change the candidates of mentions in which a word is masked; nobody says any more what these mean."""
+        spans, candidates, priors, vectors = (
+            batch[part_name(base.name, part)] for part in ("spans", "candidates", "priors", "vectors")
+        )
+        gold = batch.get(part_name(base.name, "gold"))
+        random_rows: list[tuple[int, int, int]] = []  # text, candidate, row of the store
+        zero = vectors.shape[1]  # one place more, for the entity that says nothing
+        for row, chance in enumerate(chances):
+            for place, (start, end) in enumerate(spans[row].tolist()):
+                if not masked[row, start:end].any():
+                    continue
+                mine = torch.nonzero((candidates[row, :, 0] == place) & (priors[row] > 0))[:, 0].tolist()
+                fate = self.masking.fate(chance)
+                if fate == "kept" or not mine:
+                    continue
+                if gold is not None:
+                    gold[row, mine] = -1
+                if fate == "masked":
+                    priors[row, mine[1:]] = 0.0
+                    priors[row, mine[0]], candidates[row, mine[0], 1] = 1.0, zero
+                else:
+                    random_rows += [(row, one, chance.randrange(len(base.store))) for one in mine]
+        batch[part_name(base.name, "vectors")] = _with_places(base, vectors, candidates, random_rows)
+
+
+def _with_places(base: Any, vectors: Tensor, candidates: Tensor, random_rows: Sequence[tuple[int, int, int]]) -> Tensor:
+    """Return the vectors with a zero one behind them, then the random ones; their candidates point to these."""
+    n_more = max([0, *np.bincount([row for row, _, _ in random_rows], minlength=1).tolist()])
+    zero = vectors.shape[1]
+    larger = torch.cat([vectors, vectors.new_zeros(len(vectors), 1 + n_more, vectors.shape[2])], dim=1)
+    if random_rows:
+        drawn = torch.from_numpy(np.asarray(base.store.take(np.array([store for _, _, store in random_rows]))))
+        used = [0] * len(vectors)
+        for number, (row, candidate, _) in enumerate(random_rows):
+            used[row] += 1
+            larger[row, zero + used[row]] = drawn[number]
+            candidates[row, candidate, 1] = zero + used[row]
+    return larger

@@ -1,0 +1,119 @@
+"""What a linker learns from: the score of the right candidate up, those of the others down.
+
+`LinkingObjective` stands around an infused model while `infuser.train` trains it: it adds the linker's loss to the loss
+of the model's own head, if there are labels for that, and tells both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+from transformers.utils.generic import ModelOutput
+
+from infuser.errors import InputError
+from infuser.methods.entity_reader import Trace
+from infuser.signals.candidates import part_name
+
+LinkLoss = Literal["margin", "softmax"]
+
+
+@dataclass
+class Losses(ModelOutput):
+    """The loss of a batch and what it is made of."""
+
+    loss: Tensor | None = None
+    parts: dict[str, Tensor] | None = None
+
+
+def margin_loss(scores: Tensor, gold: Tensor, spans: Tensor, margin: float = 0.2) -> Tensor:
+    """Return how far right candidates are from being above `margin` and wrong ones below -`margin`.
+
+    Summed over the candidates of a span, averaged over the spans of which somebody knows what they mean. All are
+    (batch, M): scores, gold (1 right, 0 wrong, -1 not known or padding), and the span of each candidate.
+    """
+    known = gold >= 0
+    short = torch.where(gold > 0, margin - scores, margin + scores).clamp(min=0)
+    n_spans = len(torch.unique(_numbered(spans)[known]))
+    return short.masked_fill(~known, 0.0).sum() / max(1, n_spans)
+
+
+def softmax_loss(scores: Tensor, gold: Tensor, spans: Tensor) -> Tensor:
+    """Return minus the log probability of the right candidate among all of its span, averaged over such spans.
+
+    A span whose entity is not among its candidates has no say, and gives exactly no gradient. Shapes as above.
+    """
+    numbers = _numbered(spans)
+    with_right = torch.isin(numbers, numbers[gold > 0]) & (gold >= 0)
+    _, place = torch.unique(numbers[with_right], return_inverse=True)
+    psi, right = scores[with_right], gold[with_right] > 0
+    n_spans = int(right.sum())  # one of the candidates of each is right
+    highest = psi.new_full((n_spans,), -torch.inf).scatter_reduce(0, place, psi.detach(), "amax")
+    total = psi.new_zeros(n_spans).index_add(0, place, (psi - highest[place]).exp())
+    log_share = psi[right] - (highest + total.log())[place[right]]
+    return -log_share.sum() / max(1, n_spans)
+
+
+def _numbered(spans: Tensor) -> Tensor:
+    """Return a number for each candidate's span (batch, M) that no span of another text has."""
+    n_spans = int(spans.max()) + 1 if spans.numel() else 1
+    return spans + n_spans * torch.arange(len(spans), device=spans.device)[:, None]
+
+
+class LinkingObjective(nn.Module):
+    """An infused model whose loss is that of its linkers and, with `joint`, that of its own head too."""
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        names: Sequence[str],
+        *,
+        loss: LinkLoss = "margin",
+        margin: float = 0.2,
+        joint: bool = False,
+    ) -> None:
+        super().__init__()
+        if loss not in ("margin", "softmax"):
+            raise InputError(f"There is no linker loss {loss!r}; it can be 'margin' or 'softmax'.")
+        self.model, self.names, self.kind, self.margin, self.joint = model, tuple(names), loss, margin, joint
+
+    def train(self, mode: bool = True) -> LinkingObjective:
+        """Switch to training; where only linkers learn, the host's own dropout stays off."""
+        super().train(mode)
+        if not self.joint:
+            self.model.train(False)
+            self.model.base_model.knowledge.train(mode)  # type: ignore[union-attr]
+        return self
+
+    def forward(self, **batch: Any) -> Losses:
+        """Return the loss of a batch and its parts: linking, and masked words and next sentence where there are any."""
+        trace = Trace()
+        encoder: Any = self.model if self.joint else self.model.base_model
+        out = encoder(**batch, knowledge_trace=trace)
+        parts: dict[str, Tensor] = {}
+        losses = [self._link_loss(name, batch, trace) for name in self.names if part_name(name, "gold") in batch]
+        if losses:
+            parts["linking"] = torch.stack(losses).sum()
+        if self.joint and getattr(out, "loss", None) is not None:
+            parts["masked words"] = out.loss
+            if "next_sentence_label" in batch:
+                answered = nn.functional.cross_entropy(out.seq_relationship_logits, batch["next_sentence_label"])
+                parts["masked words"], parts["next sentence"] = out.loss - answered, answered
+        if not parts:
+            raise InputError(
+                "The batch says neither what its mentions mean nor which words are masked: there is nothing to learn. "
+                "Make examples with linking.link_examples or linking.self_supervised."
+            )
+        return Losses(loss=torch.stack(list(parts.values())).sum(), parts=parts)
+
+    def _link_loss(self, name: str, batch: dict[str, Any], trace: Trace) -> Tensor:
+        scores, gold = trace.scores[name], batch[part_name(name, "gold")]
+        spans = batch[part_name(name, "candidates")][..., 0]
+        scores = scores.masked_fill(gold < 0, 0.0).float()  # padding scores minus infinity
+        if self.kind == "margin":
+            return margin_loss(scores, gold, spans, self.margin)
+        return softmax_loss(scores, gold, spans)

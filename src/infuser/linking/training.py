@@ -1,0 +1,132 @@
+"""The stages in which a linker learns: alone (1), together with the encoder (2); then the task itself (3).
+
+    1  linkers only, everything else frozen, rate 1e-3       train_linker
+    2  masked words, next sentence and linking together, entity vectors frozen, 1e-4 new weights, 2e-5 host    pretrain
+    3  the task                                               infuser.train
+
+Each can be killed and called again: with `out` it goes on from its last checkpoint.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from torch import nn
+from transformers import PreTrainedModel
+
+from infuser.errors import InputError
+from infuser.infused import Infused
+from infuser.linking.masking import Masking, MaskingCollator
+from infuser.linking.objective import LinkingObjective, LinkLoss
+from infuser.signals.candidates import bases_among
+from infuser.steps import Example, StepReport
+from infuser.training import TrainResult, TrainSettings, train
+
+LINKER = TrainSettings(epochs=3, batch_size=32, learning_rate=1e-3, new_learning_rate=1e-3, warmup=0.1)
+"""Stage 1."""
+JOINT = TrainSettings(epochs=1, batch_size=32, learning_rate=2e-5, new_learning_rate=1e-4, warmup=0.1)
+"""Stage 2."""
+Progress = bool | Callable[[StepReport], None]
+
+
+def train_linker(
+    infused: Infused,
+    examples: Sequence[Example],
+    *,
+    names: Sequence[str] | None = None,
+    loss: LinkLoss = "margin",
+    settings: TrainSettings = LINKER,
+    out: Path | None = None,
+    progress: Progress = True,
+) -> TrainResult:
+    """Teach the linkers of an infused model what mentions mean, and nothing else: stage 1.
+
+    Examples come from `link_examples` (labelled texts) or `self_supervised` (any texts). `names` are the knowledge
+    bases whose linkers learn; None is all.
+    """
+    names = _names(infused, names)
+    _check_gold(examples, names)
+    objective = LinkingObjective(infused.model, names, loss=loss)
+    with only_linkers(infused.model, names):
+        return train(objective, examples, infused.collator(), settings=settings, out=out, progress=progress)
+
+
+def pretrain(
+    infused: Infused,
+    examples: Sequence[Example],
+    *,
+    names: Sequence[str] | None = None,
+    loss: LinkLoss = "margin",
+    masking: Masking | None = None,
+    settings: TrainSettings = JOINT,
+    out: Path | None = None,
+    progress: Progress = True,
+) -> TrainResult:
+    """Train the whole model on masked words, next sentences (if its head reads them) and linking: stage 2.
+
+    Examples come from `sentence_pairs`, or are any texts with a `seed`; those with `gold` teach linking too. The model
+    needs a head for masked words: infuse(..., task="masked-lm") or, for next sentences, task="pretraining".
+    """
+    names = _names(infused, names)
+    if infused.model.get_output_embeddings() is None:  # type: ignore[no-untyped-call]
+        raise InputError(
+            f"{type(infused.model).__name__} has no head for masked words. Infuse the checkpoint with task='masked-lm' "
+            "or task='pretraining'."
+        )
+    next_sentence = reads_next_sentence(infused.model) and all("next_sentence" in example for example in examples)
+    collate: Any = MaskingCollator(infused.collator(), masking, next_sentence=next_sentence)
+    objective = LinkingObjective(infused.model, names, loss=loss, joint=True)
+    return train(objective, examples, collate, settings=settings, out=out, progress=progress)
+
+
+def reads_next_sentence(model: PreTrainedModel) -> bool:
+    """Tell whether a model's head says which sentence follows."""
+    return "next_sentence_label" in inspect.signature(model.forward).parameters
+
+
+@contextmanager
+def only_linkers(model: PreTrainedModel, names: Sequence[str]) -> Iterator[None]:
+    """Freeze for a while everything but the linkers of these knowledge bases and what projects words for them."""
+    before = {name: weight.requires_grad for name, weight in model.named_parameters()}
+    kars: Any = model.base_model.knowledge
+    try:
+        model.requires_grad_(False)
+        for name in names:
+            learning: list[nn.Module] = [kars[name].project, kars[name].linker]
+            for part in learning:
+                part.requires_grad_(True)
+        yield
+    finally:
+        for name, weight in model.named_parameters():
+            weight.requires_grad_(before[name])
+
+
+def _names(infused: Infused, names: Sequence[str] | None) -> list[str]:
+    known = [base.name for base in bases_among(infused.sources).values()]
+    if not known or not hasattr(next(iter(infused.model.base_model.knowledge.children()), None), "linker"):  # type: ignore[union-attr]
+        raise InputError("This model has no linker. Infuse it with Kar() and knowledge bases.")
+    unknown = [name for name in names or () if name not in known]
+    if unknown:
+        raise InputError(f"There is no knowledge base {unknown[0]!r} in this model; it has {', '.join(known)}.")
+    return list(names) if names is not None else known
+
+
+def _check_gold(examples: Sequence[Example], names: Sequence[str]) -> None:
+    """Refuse examples from which no linker can learn anything."""
+    known = sum(
+        1
+        for example in examples
+        for name in names
+        for meant in (example.get("gold") or {}).get(name, ())
+        if meant is not None
+    )
+    if not known:
+        raise InputError(
+            f"None of {len(examples):,} examples says what a mention that {', '.join(names)} finds in it means: "
+            "the knowledge base finds no candidates in these texts, or there are no labels. Look at "
+            "KnowledgeBase.annotate(texts) and at the ids of the labels."
+        )
