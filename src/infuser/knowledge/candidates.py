@@ -18,7 +18,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from infuser.errors import InputError, SourceError
-from infuser.knowledge.artifact import Folder, Parts, Strings, write_folder
+from infuser.knowledge.artifact import Folder, Parts, Strings, whole, write_folder
 from infuser.knowledge.candidate_rule import MentionRule, spelling_of
 from infuser.knowledge.facts import BATCH
 from infuser.knowledge.gazetteer import Gazetteer
@@ -76,6 +76,10 @@ class CandidateStore:
     def n_rows(self) -> int:
         """How many pairs of mention and entity there are."""
         return len(self._counts)
+
+    def totals(self) -> NDArray[np.float64]:
+        """Return how often each entity, by number, is meant by any mention."""
+        return np.bincount(whole(self._entities), weights=whole(self._counts), minlength=len(self.ids))
 
     def rows(self) -> Iterator[pa.RecordBatch]:
         """Yield everything as batches of mention, entity and count, as `build_candidates` takes them."""

@@ -49,7 +49,8 @@ def link_examples(texts: Sequence[LinkedText], bases: Mapping[str, Source]) -> l
 
 def gold_of(linked: LinkedText, found: Annotations) -> tuple[str | None, ...]:
     """Return for each span that was found what it means, as `link_examples` explains."""
-    meant = {(span.start, span.end): span.id for span in linked.spans}
+    # where a span has two right entities the first is the better one
+    meant = {(span.start, span.end): span.id for span in reversed(linked.spans)}
     first, last = linked.region
     return tuple(
         meant.get((span.start, span.end), NOTHING) if first <= span.start and span.end <= last else None
