@@ -23,6 +23,7 @@ _HOMES = {
     "Graph": "infuser.sources",
     "KnowledgeBase": "infuser.sources",
     "EntityVectors": "infuser.knowledge.entity_vectors",
+    "Ernie": "infuser.methods",
     "Kam": "infuser.methods",
     "Kar": "infuser.methods",
     "Infused": "infuser.infused",
@@ -49,6 +50,7 @@ if TYPE_CHECKING:
     from infuser.infused import infuse as infuse
     from infuser.infused import load as load
     from infuser.knowledge.entity_vectors import EntityVectors as EntityVectors
+    from infuser.methods import Ernie as Ernie
     from infuser.methods import Kam as Kam
     from infuser.methods import Kar as Kar
     from infuser.registry import METHODS as METHODS

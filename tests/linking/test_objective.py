@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import pytest
 import torch
@@ -16,6 +17,7 @@ import infuser
 from infuser.errors import InputError
 from infuser.linking.examples import NOTHING, bases_of, link_examples
 from infuser.linking.examples import LinkedText as Linked
+from infuser.linking.frozen import FrozenStates, LinkerAlone
 from infuser.linking.objective import LinkingObjective, margin_loss, softmax_loss
 from infuser.types import Span
 
@@ -110,25 +112,25 @@ def an_example(infused: infuser.Infused) -> dict[str, object]:
     return example
 
 
-def test_only_the_linker_is_asked_unless_training_is_joint(infused: infuser.Infused) -> None:
+def test_the_loss_of_the_head_counts_where_there_are_labels(infused: infuser.Infused) -> None:
     batch = infused.collator()([an_example(infused)])
     alone = LinkingObjective(infused.model, ["base"])(**batch)
     assert set(alone.parts) == {"linking"}
     batch["labels"] = batch["input_ids"].clone()
-    joint = LinkingObjective(infused.model, ["base"], joint=True)(**batch)
+    joint = LinkingObjective(infused.model, ["base"])(**batch)
     assert set(joint.parts) == {"linking", "masked words"}
     assert joint.loss.item() == pytest.approx(sum(part.item() for part in joint.parts.values()))
 
 
-def test_the_host_does_not_drop_out_while_only_linkers_learn(infused: infuser.Infused) -> None:
-    alone = LinkingObjective(infused.model, ["base"]).train()
-    kar = infused.model.base_model.knowledge  # type: ignore[union-attr]
-    assert (infused.model.training, kar.training) == (False, True)
-    joint = LinkingObjective(infused.model, ["base"], joint=True).train()
-    assert infused.model.training
-    alone.train(False)
-    joint.train(False)
-    assert not kar.training
+@pytest.mark.parametrize("loss", ["margin", "softmax"])
+def test_a_linker_alone_has_the_loss_that_it_has_inside_the_encoder(infused: infuser.Infused, loss: Any) -> None:
+    infused.model.train(False)
+    examples = [an_example(infused), {**an_example(infused), "pair": None}]
+    states = FrozenStates(infused, "base", examples)
+    inside = LinkingObjective(infused.model, ["base"], loss=loss)(**infused.collator()(examples))
+    alone = LinkerAlone(infused, "base", loss=loss).eval()(**states.collate(states.examples))
+    assert alone.loss.item() == pytest.approx(inside.loss.item(), rel=1e-3)  # the states are kept in 16 bits
+    assert alone.loss.item() > 0
 
 
 def test_a_batch_that_teaches_nothing_is_refused(infused: infuser.Infused) -> None:
@@ -137,8 +139,9 @@ def test_a_batch_that_teaches_nothing_is_refused(infused: infuser.Infused) -> No
 
 
 def test_an_unknown_loss_is_named(infused: infuser.Infused) -> None:
+    batch = infused.collator()([an_example(infused)])
     with pytest.raises(InputError, match="'hinge'"):
-        LinkingObjective(infused.model, ["base"], loss="hinge")  # type: ignore[arg-type]
+        LinkingObjective(infused.model, ["base"], loss="hinge")(**batch)  # type: ignore[arg-type]
 
 
 def test_nothing_is_what_spans_mean_that_are_no_gold_mention(infused: infuser.Infused) -> None:

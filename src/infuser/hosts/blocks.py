@@ -48,14 +48,14 @@ class AfterBlock:
         layer = self.layer
         if layer is None:
             layer, knowledge.n_passed = knowledge.n_passed, knowledge.n_passed + 1
-        if isinstance(states, tuple):
-            return (knowledge.after_block(layer, states[0]), *states[1:])
-        if states.dim() != 3:
+        first: Tensor = states[0] if isinstance(states, tuple) else states
+        if first.dim() != 3:
             raise InputError(
-                f"The states between blocks have the shape {tuple(states.shape)}, not (batch, seq, hidden): this "
+                f"The states between blocks have the shape {tuple(first.shape)}, not (batch, seq, hidden): this "
                 "attention packs texts without padding. Load the host with attn_implementation='sdpa'."
             )
-        return knowledge.after_block(layer, states)
+        changed = knowledge.after_block(layer, first)
+        return (changed, *states[1:]) if isinstance(states, tuple) else changed
 
 
 def n_blocks(host: PreTrainedModel) -> int:

@@ -79,7 +79,8 @@ class CandidateStore:
 
     def totals(self) -> NDArray[np.float64]:
         """Return how often each entity, by number, is meant by any mention."""
-        return np.bincount(whole(self._entities), weights=whole(self._counts), minlength=len(self.ids))
+        sums = np.bincount(whole(self._entities), weights=whole(self._counts), minlength=len(self.ids))
+        return sums.astype(np.float64)
 
     def rows(self) -> Iterator[pa.RecordBatch]:
         """Yield everything as batches of mention, entity and count, as `build_candidates` takes them."""

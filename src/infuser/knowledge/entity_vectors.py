@@ -172,7 +172,7 @@ def write_vectors(
     check_place(folder, KIND)
     ids: list[str] = []
     dim = 0
-    with _nameless_file(folder) as file:
+    with nameless_file(folder) as file:
         for batch in _checked(batches, scale):
             ids += batch.ids
             dim = batch.vectors.shape[1]
@@ -183,7 +183,7 @@ def write_vectors(
     return EntityVectors.open(folder)
 
 
-def _nameless_file(folder: Path) -> IO[bytes]:
+def nameless_file(folder: Path) -> IO[bytes]:
     """Return a file on the disk of a folder that is gone when it is closed, or when the process ends."""
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)

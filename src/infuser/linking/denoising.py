@@ -19,7 +19,7 @@ from transformers import PreTrainedModel
 from transformers.utils.generic import ModelOutput
 
 from infuser.errors import InputError
-from infuser.methods.entity_reader import Found
+from infuser.methods.entity_reader import Bases, Found
 from infuser.methods.ernie import Aligned, EntityStream, align_entities
 from infuser.signals.candidates import part_name
 
@@ -117,7 +117,8 @@ class DenoisingObjective(nn.Module):
         self, model: PreTrainedModel, names: Sequence[str] | None = None, *, settings: Denoising = _PAPER
     ) -> None:
         super().__init__()
-        streams: Any = getattr(model.base_model, "knowledge", {})
+        bases: Any = getattr(model.base_model, "knowledge", {})
+        streams = dict(bases.items())
         names = tuple(streams) if names is None else tuple(names)
         unknown = [name for name in names if name not in streams or not isinstance(streams[name], EntityStream)]
         if unknown or not names:
@@ -127,13 +128,13 @@ class DenoisingObjective(nn.Module):
             )
         self.model, self.names, self.settings = model, names, settings
         # "knowledge", so that they learn at the rate of the new weights
-        self.knowledge = nn.ModuleDict(
-            {name: nn.Linear(model.config.hidden_size, streams[name].size) for name in names}
-        ).to(model.device, model.dtype)
+        self.knowledge = Bases({name: nn.Linear(model.config.hidden_size, streams[name].size) for name in names}).to(
+            model.device, model.dtype
+        )
 
     def forward(self, **batch: Any) -> Denoised:
         """Return the loss of a batch: of guessing entities, for each knowledge base, and of the model's own head."""
-        streams: Any = self.model.base_model.knowledge
+        streams = dict(self.model.base_model.knowledge.items())  # type: ignore[union-attr, operator]
         generator = None if self.training else torch.Generator().manual_seed(0)
         found, corrupted = {}, batch
         for name in self.names:
@@ -163,5 +164,5 @@ class DenoisingObjective(nn.Module):
         # the batch tells entities apart by their vectors alone; where those are equal, nothing could be guessed anyway
         entities, right = torch.unique(aligned.vectors[text, mention], dim=0, return_inverse=True)
         guessed = self.knowledge[name](states[text, aligned.starts[text, mention]])
-        scores = (guessed @ entities.to(guessed.dtype).T).float() / math.sqrt(entities.shape[-1])
-        return scores, right
+        scores = guessed @ entities.to(guessed.dtype).T / math.sqrt(entities.shape[-1])
+        return scores.to(torch.promote_types(scores.dtype, torch.float32)), right

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +14,10 @@ from tqdm.auto import tqdm
 from infuser.errors import InputError
 from infuser.linking.mentions import Mention, Scored, without_overlaps
 from infuser.linking.windows import MAX_WORDS, cut_windows, move_mentions
-from infuser.methods.entity_reader import Trace
+from infuser.methods.entity_reader import Trace, ask
 from infuser.signals.candidates import Base, bases_among, part_name
 from infuser.types import Annotations
+from infuser.words import find_tokens
 
 if TYPE_CHECKING:
     from infuser.infused import Infused
@@ -30,84 +32,118 @@ def link(
     *,
     batch_size: int = 32,
     max_words: int = MAX_WORDS,
+    threshold: float | None = None,
     progress: bool = False,
 ) -> Iterator[list[Mention]]:
     """Yield the mentions of each text, by knowledge base and place, each with all its candidates and their scores.
 
-    A mention whose best score reaches the method's threshold is linked to that candidate; of several that share
-    characters only the best scored is. Long texts are read in windows.
+    A mention whose best score reaches the threshold (None: the method's) is linked to that candidate; of several that
+    share characters only the best scored is. Long texts are read in windows that cut no mention; only a mention that is
+    longer than what the encoder reads is left out.
     """
-    linker = _Linker(infused)
+    linker = _Linker(infused, threshold)
     stream = iter(tqdm(texts, desc="linking", unit="text", disable=not progress))
     while some := list(islice(stream, batch_size * _AT_ONCE)):
         yield from linker.link(some, batch_size, max_words)
 
 
+def check_linker(infused: Infused) -> dict[int, Base]:
+    """Return the knowledge bases of a model that can link, by their place among its sources, or say that it cannot."""
+    bases = bases_among(infused.sources)
+    knowledge: Any = getattr(infused.model.base_model, "knowledge", {})
+    if not bases or not all(hasattr(part, "linker") for _, part in knowledge.items()):
+        raise InputError(
+            f"This model has no linker: it was infused with {type(infused.method).__name__}. Infuse the checkpoint "
+            "with Kar() and knowledge bases, and train it: infuser linker train, or linking.training.train_linker."
+        )
+    return bases
+
+
+@dataclass(frozen=True, slots=True)
+class _Window:
+    """Part of a text, where it begins there, and what each source found in it."""
+
+    text: str
+    found: tuple[Annotations, ...]
+    start: int = 0
+
+    def cut(self, max_words: int, *, whole_mentions: bool = True) -> list[_Window]:
+        """Return the windows of this one, itself if it is short enough."""
+        spans = {(span.start, span.end) for found in self.found for span in found.spans} if whole_mentions else ()
+        places = cut_windows(self.text, max_words, keep=spans)
+        return [self] if places == [(0, len(self.text))] else [self._part(*place) for place in places]
+
+    def halves(self) -> list[_Window]:
+        """Return two or more shorter windows; mentions are cut only where they overlap from one end to the other."""
+        n_words = max(1, len(find_tokens(self.text, case=False)) // 2)
+        parts = self.cut(n_words)
+        return parts if len(parts) > 1 else self.cut(n_words, whole_mentions=False)
+
+    def _part(self, start: int, end: int) -> _Window:
+        text = self.text[start:end]
+        return _Window(text, tuple(_part_of(found, text, start, end) for found in self.found), self.start + start)
+
+
+def _part_of(found: Annotations, text: str, start: int, end: int) -> Annotations:
+    places = [place for place, span in enumerate(found.spans) if start <= span.start and span.end <= end]
+    spans = (found.spans[place] for place in places)
+    moved = tuple(replace(span, start=span.start - start, end=span.end - start) for span in spans)
+    return Annotations(text, moved, candidates=tuple(found.candidates[place] for place in places))
+
+
 class _Linker:
     """The model, its collator and its knowledge bases, ready to link."""
 
-    def __init__(self, infused: Infused) -> None:
+    def __init__(self, infused: Infused, threshold: float | None) -> None:
+        self.bases = check_linker(infused)
         self.model, self.collator = infused.model, infused.collator()
-        self.bases: dict[int, Base] = bases_among(infused.sources)
-        knowledge: Any = getattr(self.model.base_model, "knowledge", {})
-        if not self.bases or not all(hasattr(part, "linker") for part in knowledge.values()):
-            raise InputError("This model has no linker. Infuse it with Kar() and knowledge bases, and train_linker it.")
-        self.thresholds = {name: part.threshold for name, part in knowledge.items()}
+        knowledge: Any = self.model.base_model.knowledge
+        self.thresholds: dict[str, float] = {
+            name: part.threshold if threshold is None else threshold for name, part in knowledge.items()
+        }
 
     def link(self, texts: Sequence[str], batch_size: int, max_words: int) -> list[list[Mention]]:
         """Return the mentions of each text."""
-        windows = [(i, start, end) for i, text in enumerate(texts) for start, end in cut_windows(text, max_words)]
-        windows.sort(key=lambda window: window[2] - window[1])
+        found = self.collator.annotate(texts)
+        windows = [
+            (i, window)
+            for i, (text, of_text) in enumerate(zip(texts, found, strict=True))
+            for window in _Window(text, of_text).cut(max_words)
+        ]
+        windows.sort(key=lambda one: len(one[1].text))
         mentions: list[list[Mention]] = [[] for _ in texts]
         for first in range(0, len(windows), batch_size):
             some = windows[first : first + batch_size]
-            read = self._read([texts[i][start:end] for i, start, end in some], max_words)
-            for (i, start, _), found in zip(some, read, strict=True):
-                mentions[i] += move_mentions(found, start)
-        order = {base.name: place for place, base in self.bases.items()}
-        return [
-            [
+            for (i, _), read in zip(some, self._read([window for _, window in some]), strict=True):
+                mentions[i] += read
+        return [self._in_order(of_text) for of_text in mentions]
+
+    def _in_order(self, mentions: list[Mention]) -> list[Mention]:
+        """Return the mentions of a text by knowledge base and place, with one entity for each stretch of it."""
+        by_base = ([one for one in mentions if one.base == base.name] for base in self.bases.values())
+        ordered = (sorted(of_base, key=lambda one: (one.start, one.end)) for of_base in by_base)
+        return [mention for of_base in ordered for mention in without_overlaps(of_base)]
+
+    def _read(self, windows: Sequence[_Window]) -> list[list[Mention]]:
+        """Return the mentions of windows that fit into one batch; one that proves too long is read in parts."""
+        batch = self.collator([{"text": window.text, "annotations": window.found} for window in windows])
+        trace = ask(self.model.base_model, batch)
+        is_full = (batch["attention_mask"].sum(dim=1) >= (self.collator.max_length or torch.inf)).tolist()
+        read: list[list[Mention]] = []
+        for i, window in enumerate(windows):
+            mentions = [
                 mention
-                for name in order
-                for mention in without_overlaps(
-                    sorted((one for one in found if one.base == name), key=lambda one: (one.start, one.end))
-                )
+                for place, base in self.bases.items()
+                for mention in _mentions(base.name, i, window.found[place], batch, trace, self.thresholds[base.name])
             ]
-            for found in mentions
-        ]
-
-    def _read(self, texts: Sequence[str], max_words: int) -> list[list[Mention]]:
-        """Return the mentions of texts that fit into one batch; one that proves too long is read in parts."""
-        found = self.collator.annotate(texts)
-        batch = self.collator([{"text": text, "annotations": of} for text, of in zip(texts, found, strict=True)])
-        trace = self._score(batch)
-        mentions: list[list[Mention]] = [[] for _ in texts]
-        for place, base in self.bases.items():
-            for i, of in enumerate(found):
-                mentions[i] += _mentions(base.name, i, of[place], batch, trace, self.thresholds[base.name])
-        for i, text in enumerate(texts):
-            n_found = sum(len(found[i][place].spans) for place in self.bases)
-            parts = cut_windows(text, max(1, max_words // 2)) if len(mentions[i]) < n_found else []
-            if len(parts) > 1:  # the encoder reads fewer tokens than this text has
-                read = self._read([text[start:end] for start, end in parts], max(1, max_words // 2))
-                mentions[i] = [
-                    mention
-                    for (start, _), of_part in zip(parts, read, strict=True)
-                    for mention in move_mentions(of_part, start)
-                ]
-        return mentions
-
-    @torch.inference_mode()
-    def _score(self, batch: dict[str, Tensor]) -> Trace:
-        trace = Trace()
-        encoder: Any = self.model.base_model
-        was_training = encoder.training
-        encoder.train(False)
-        try:
-            encoder(**{name: tensor.to(encoder.device) for name, tensor in batch.items()}, knowledge_trace=trace)
-        finally:
-            encoder.train(was_training)
-        return trace
+            n_found = sum(len(window.found[place].spans) for place in self.bases)
+            parts = window.halves() if is_full[i] and len(mentions) < n_found else []
+            if len(parts) > 1:  # the encoder reads fewer tokens than this window has
+                mentions = [mention for of_part in self._read(parts) for mention in of_part]
+            else:
+                mentions = move_mentions(mentions, window.start)
+            read.append(mentions)
+        return read
 
 
 def _mentions(

@@ -1,12 +1,12 @@
 """What a linker learns from: the score of the right candidate up, those of the others down.
 
 `LinkingObjective` stands around an infused model while `infuser.train` trains it: it adds the linker's loss to the loss
-of the model's own head, if there are labels for that, and tells both.
+of the model's own head and tells both. A linker that learns alone has its objective in `frozen`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -64,41 +64,36 @@ def _numbered(spans: Tensor) -> Tensor:
     return spans + n_spans * torch.arange(len(spans), device=spans.device)[:, None]
 
 
+def link_loss(kind: LinkLoss, scores: Tensor, batch: Mapping[str, Tensor], base: str, margin: float) -> Tensor:
+    """Return the loss of one knowledge base's scores (batch, M)."""
+    gold, spans = batch[part_name(base, "gold")], batch[part_name(base, "candidates")][..., 0]
+    scores = scores.masked_fill(gold < 0, 0.0).float()  # padding may score minus infinity
+    if kind == "margin":
+        return margin_loss(scores, gold, spans, margin)
+    if kind == "softmax":
+        return softmax_loss(scores, gold, spans)
+    raise InputError(f"There is no linker loss {kind!r}; it can be 'margin' or 'softmax'.")
+
+
 class LinkingObjective(nn.Module):
-    """An infused model whose loss is that of its linkers and, with `joint`, that of its own head too."""
+    """An infused model whose loss is that of its own head and that of its linkers together."""
 
     def __init__(
-        self,
-        model: PreTrainedModel,
-        names: Sequence[str],
-        *,
-        loss: LinkLoss = "margin",
-        margin: float = 0.2,
-        joint: bool = False,
+        self, model: PreTrainedModel, names: Sequence[str], *, loss: LinkLoss = "margin", margin: float = 0.2
     ) -> None:
         super().__init__()
-        if loss not in ("margin", "softmax"):
-            raise InputError(f"There is no linker loss {loss!r}; it can be 'margin' or 'softmax'.")
-        self.model, self.names, self.kind, self.margin, self.joint = model, tuple(names), loss, margin, joint
-
-    def train(self, mode: bool = True) -> LinkingObjective:
-        """Switch to training; where only linkers learn, the host's own dropout stays off."""
-        super().train(mode)
-        if not self.joint:
-            self.model.train(False)
-            self.model.base_model.knowledge.train(mode)  # type: ignore[union-attr]
-        return self
+        self.model, self.names, self.kind, self.margin = model, tuple(names), loss, margin
 
     def forward(self, **batch: Any) -> Losses:
-        """Return the loss of a batch and its parts: linking, and masked words and next sentence where there are any."""
+        """Return the loss of a batch and its parts: linking, masked words, next sentence, as far as there are any."""
         trace = Trace()
-        encoder: Any = self.model if self.joint else self.model.base_model
-        out = encoder(**batch, knowledge_trace=trace)
+        out = self.model(**batch, knowledge_trace=trace)
         parts: dict[str, Tensor] = {}
-        losses = [self._link_loss(name, batch, trace) for name in self.names if part_name(name, "gold") in batch]
+        taught = [name for name in self.names if part_name(name, "gold") in batch]
+        losses = [link_loss(self.kind, trace.scores[name], batch, name, self.margin) for name in taught]
         if losses:
             parts["linking"] = torch.stack(losses).sum()
-        if self.joint and getattr(out, "loss", None) is not None:
+        if getattr(out, "loss", None) is not None:
             parts["masked words"] = out.loss
             if "next_sentence_label" in batch:
                 answered = nn.functional.cross_entropy(out.seq_relationship_logits, batch["next_sentence_label"])
@@ -109,11 +104,3 @@ class LinkingObjective(nn.Module):
                 "Make examples with linking.link_examples or linking.self_supervised."
             )
         return Losses(loss=torch.stack(list(parts.values())).sum(), parts=parts)
-
-    def _link_loss(self, name: str, batch: dict[str, Any], trace: Trace) -> Tensor:
-        scores, gold = trace.scores[name], batch[part_name(name, "gold")]
-        spans = batch[part_name(name, "candidates")][..., 0]
-        scores = scores.masked_fill(gold < 0, 0.0).float()  # padding scores minus infinity
-        if self.kind == "margin":
-            return margin_loss(scores, gold, spans, self.margin)
-        return softmax_loss(scores, gold, spans)

@@ -10,16 +10,15 @@ Each can be killed and called again: with `out` it goes on from its last checkpo
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from torch import nn
 from transformers import PreTrainedModel
 
 from infuser.errors import InputError
 from infuser.infused import Infused
+from infuser.linking.frozen import FrozenStates, LinkerAlone
 from infuser.linking.masking import Masking, MaskingCollator
 from infuser.linking.objective import LinkingObjective, LinkLoss
 from infuser.signals.candidates import bases_among
@@ -42,17 +41,25 @@ def train_linker(
     settings: TrainSettings = LINKER,
     out: Path | None = None,
     progress: Progress = True,
-) -> TrainResult:
+) -> dict[str, TrainResult]:
     """Teach the linkers of an infused model what mentions mean, and nothing else: stage 1.
 
     Examples come from `link_examples` (labelled texts) or `self_supervised` (any texts). `names` are the knowledge
-    bases whose linkers learn; None is all.
+    bases whose linkers learn; None is all. They learn one after the other, from the lowest block to the highest.
     """
     names = _names(infused, names)
     _check_gold(examples, names)
-    objective = LinkingObjective(infused.model, names, loss=loss)
-    with only_linkers(infused.model, names):
-        return train(objective, examples, infused.collator(), settings=settings, out=out, progress=progress)
+    kars: Any = infused.model.base_model.knowledge
+    results = {}
+    for name in sorted(names, key=lambda name: kars[name].layer):
+        states = FrozenStates(infused, name, examples, progress=progress is True)
+        objective = LinkerAlone(infused, name, loss=loss)
+        place = None if out is None else out / name
+        results[name] = train(
+            objective, states.examples, states.collate, settings=settings, out=place, progress=progress
+        )
+    infused.model.train(False)
+    return results
 
 
 def pretrain(
@@ -72,37 +79,25 @@ def pretrain(
     needs a head for masked words: infuse(..., task="masked-lm") or, for next sentences, task="pretraining".
     """
     names = _names(infused, names)
-    if infused.model.get_output_embeddings() is None:  # type: ignore[no-untyped-call]
-        raise InputError(
-            f"{type(infused.model).__name__} has no head for masked words. Infuse the checkpoint with task='masked-lm' "
-            "or task='pretraining'."
-        )
+    check_masked_head(infused.model)
     next_sentence = reads_next_sentence(infused.model) and all("next_sentence" in example for example in examples)
     collate: Any = MaskingCollator(infused.collator(), masking, next_sentence=next_sentence)
-    objective = LinkingObjective(infused.model, names, loss=loss, joint=True)
+    objective = LinkingObjective(infused.model, names, loss=loss)
     return train(objective, examples, collate, settings=settings, out=out, progress=progress)
+
+
+def check_masked_head(model: PreTrainedModel) -> None:
+    """Refuse a model that cannot guess masked words."""
+    if model.get_output_embeddings() is None:  # type: ignore[no-untyped-call]
+        raise InputError(
+            f"{type(model).__name__} has no head for masked words. Infuse the checkpoint with task='masked-lm' or "
+            "task='pretraining' (infuser linker train --task ...)."
+        )
 
 
 def reads_next_sentence(model: PreTrainedModel) -> bool:
     """Tell whether a model's head says which sentence follows."""
     return "next_sentence_label" in inspect.signature(model.forward).parameters
-
-
-@contextmanager
-def only_linkers(model: PreTrainedModel, names: Sequence[str]) -> Iterator[None]:
-    """Freeze for a while everything but the linkers of these knowledge bases and what projects words for them."""
-    before = {name: weight.requires_grad for name, weight in model.named_parameters()}
-    kars: Any = model.base_model.knowledge
-    try:
-        model.requires_grad_(False)
-        for name in names:
-            learning: list[nn.Module] = [kars[name].project, kars[name].linker]
-            for part in learning:
-                part.requires_grad_(True)
-        yield
-    finally:
-        for name, weight in model.named_parameters():
-            weight.requires_grad_(before[name])
 
 
 def _names(infused: Infused, names: Sequence[str] | None) -> list[str]:

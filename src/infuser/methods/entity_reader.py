@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -24,7 +24,28 @@ class Trace:
     weights: dict[str, Tensor] = field(default_factory=dict)
     """(batch, M) its share among the candidates of its span that count."""
     states: dict[str, Tensor] = field(default_factory=dict)
-    """What else a method wants to tell, by a name of its own."""
+    """(batch, seq, hidden) what its linker read."""
+    stops: bool = False
+    """Whether the call may end as soon as all have told their scores: see `ask`."""
+
+
+class AllTold(Exception):
+    """Raised inside a call whose trace `stops`, when nothing more is to be told."""
+
+
+def ask(encoder: Any, batch: Mapping[str, Tensor]) -> Trace:
+    """Run an encoder as far as its linkers stand, without dropout and gradients, and return what these think."""
+    trace = Trace(stops=True)
+    was_training = encoder.training
+    encoder.train(False)
+    try:
+        with torch.inference_mode():
+            encoder(**{name: tensor.to(encoder.device) for name, tensor in batch.items()}, knowledge_trace=trace)
+    except AllTold:
+        pass
+    finally:
+        encoder.train(was_training)
+    return trace
 
 
 @dataclass(slots=True)
@@ -69,9 +90,46 @@ class Found:
         return dense.flatten(1).gather(1, place)
 
 
+class Bases(nn.Module):
+    """The new weights of each knowledge base by its name; `size` of each says how long its vectors are.
+
+    It is no ModuleDict: PEFT does not take one among its `modules_to_save`. PEFT's wrapper passes on `items`, but not
+    iteration.
+    """
+
+    def __init__(self, layers: Mapping[str, nn.Module]) -> None:
+        super().__init__()
+        for name, layer in layers.items():
+            if hasattr(self, name):
+                raise SourceError(f"torch has a use of its own for the name {name!r}; call this base something else.")
+            self.add_module(name, layer)
+
+    def items(self) -> list[tuple[str, Any]]:
+        """Return names and weights, in the order of the sources."""
+        return list(self.named_children())
+
+    def __getitem__(self, name: str) -> Any:
+        return self._modules[name]
+
+    def __delitem__(self, name: str) -> None:
+        del self._modules[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._modules
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._modules)
+
+    def __len__(self) -> int:
+        return len(self._modules)
+
+
 @dataclass(frozen=True, slots=True)
 class EntityReader:
-    """Stands before the encoder: takes all knowledge_* tensors of a call, which `travel` makes its knowledge."""
+    """Stands before the encoder: takes all knowledge_* tensors of a call, which `travel` makes its knowledge.
+
+    The encoder holds the new weights as `knowledge`, a `Bases`.
+    """
 
     travel: Callable[[PreTrainedModel, dict[str, Found], Tensor, Trace | None], object]
     """Encoder, what each base found, (batch, seq) True for real tokens, trace -> the `knowledge` of the call."""
@@ -92,22 +150,48 @@ class EntityReader:
                 f"{tuple(mask.shape)}. Pass the tokenizer's own mask."
             )
         real = torch.ones(tokens.shape[:2], dtype=torch.bool, device=tokens.device) if mask is None else mask.bool()
-        names: Any = base.knowledge
-        found = {name: _found(name, given, real, base.dtype) for name in names if part_name(name, "spans") in given}
+        bases: Any = base.knowledge
+        found = {
+            name: found_in(given, name, base.dtype, layer.size)
+            for name, layer in bases.items()
+            if part_name(name, "spans") in given
+        }
+        if "knowledge_length" in given:
+            found = {name: _follow_padding(one, given["knowledge_length"], real) for name, one in found.items()}
         if found:
             kwargs["knowledge"] = self.travel(base, found, real, given.get("knowledge_trace"))
         return args, kwargs
 
 
-def _found(name: str, given: dict[str, Any], real: Tensor, dtype: torch.dtype) -> Found:
-    parts: dict[str, Tensor] = {part: given[part_name(name, part)] for part in PARTS}
+def found_in(batch: Mapping[str, Tensor], name: str, dtype: torch.dtype, size: int) -> Found:
+    """Return what one knowledge base with vectors of `size` found in a batch."""
+    parts = {part: batch[part_name(name, part)] for part in PARTS}
     if parts["spans"].dim() == 4:  # multiple choice: the head flattens (batch, choices) for its own tensors only
         parts = {part: tensor.flatten(0, 1) for part, tensor in parts.items()}
-    length = given.get("knowledge_length")
-    if length is not None:  # padding was added since, on the left if the last token is a real one
-        added = real.shape[1] - length.to(real.device)
-        parts["spans"] = parts["spans"] + (added * real[:, -1])[:, None, None]
-    return Found(parts["spans"], parts["candidates"], parts["priors"].to(dtype), parts["vectors"].to(dtype))
+    given_size = parts["vectors"].shape[-1]
+    if given_size != size:
+        raise InputError(
+            f"The vectors of the knowledge base {name!r} have {given_size} numbers each, but this model was infused "
+            f"with vectors of {size}. Give it vectors of the same kind, or infuse it anew."
+        )
+    return Found(parts["spans"], parts["candidates"], parts["priors"], parts["vectors"].to(dtype))
+
+
+def _follow_padding(found: Found, length: Tensor, real: Tensor) -> Found:
+    """Return what was found in texts of `length` (batch,) tokens, after a client padded all tensors of these texts.
+
+    One that pads on the left has moved the tokens, and the spans and vectors that candidates name by their places.
+    """
+    moved = (real.shape[1] - length.to(real.device)) * real[:, -1]  # whoever pads on the left ends with a real token
+    spans = found.spans + moved[:, None, None]
+    first_span = found.is_span.int().argmax(dim=1)  # the collator leaves no gaps: what stands before it was added
+    n_used = (found.candidates[..., 1] * found.is_candidate).amax(dim=1) + 1
+    n_vectors = found.vectors.shape[1]
+    beyond = torch.arange(n_vectors, device=n_used.device) >= n_used[:, None]  # empty, unless padding stands before
+    first_vector = (n_vectors - n_used) * (found.vectors.any(dim=-1) & beyond).any(dim=1)
+    candidates = found.candidates + torch.stack([first_span, first_vector], dim=-1)[:, None]
+    candidates = candidates * found.is_candidate[..., None]
+    return replace(found, spans=spans, candidates=candidates)
 
 
 def sizes_of(sources: Iterable[Source], method: str) -> dict[str, int]:

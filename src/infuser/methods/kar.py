@@ -27,7 +27,7 @@ from transformers import PreTrainedModel
 
 from infuser.errors import InputError
 from infuser.hosts import anatomy_of, hook_blocks, n_blocks, unhook_blocks
-from infuser.methods.entity_reader import EntityReader, Found, Trace, remove_reader, sizes_of
+from infuser.methods.entity_reader import AllTold, Bases, EntityReader, Found, Trace, remove_reader, sizes_of
 from infuser.methods.layers import Block, FeedForward, MultiHead
 from infuser.registry import METHODS
 from infuser.types import Source
@@ -63,7 +63,7 @@ class KarLayer(nn.Module):
 
     def __init__(self, hidden: int, size: int, *, layer: int, settings: Kar) -> None:
         super().__init__()
-        self.layer, self.threshold = layer, settings.threshold
+        self.layer, self.size, self.threshold = layer, size, settings.threshold
         self.project = nn.Linear(hidden, size)
         self.linker = Linker(size, settings)
         self.null = nn.Parameter(torch.randn(size) * 0.02)
@@ -95,8 +95,9 @@ class KarLayer(nn.Module):
             name, told = trace
             told.scores[name] = scores.masked_fill(~found.is_candidate, -math.inf)
             told.weights[name] = found.flat(weights) * found.is_candidate
+            told.states[name] = states
         knows = found.is_span.any(dim=1)[:, None, None]
-        result: Tensor = states + (self.gate * read * knows).to(states.dtype)
+        result: Tensor = states + (read * (self.gate * knows)).to(states.dtype)
         return result
 
 
@@ -118,18 +119,27 @@ class Travelling:
     base: Any
     found: dict[str, Found]
     trace: Trace | None
+    learns: bool
+    """Whether the call follows gradients."""
     n_passed: int = 0
 
     def after_block(self, layer: int, states: Tensor) -> Tensor:
         """Return the states after every KAR that stands behind this block."""
         for name, kar in self.base.knowledge.items():
             if kar.layer == layer and name in self.found:
+                if self.trace is not None and self.learns and not torch.is_grad_enabled():
+                    raise InputError(
+                        "Reentrant gradient checkpointing hides from a linker's loss where its scores came from. "
+                        "Switch it on with model.gradient_checkpointing_enable({'use_reentrant': False})."
+                    )
                 states = kar(states, self.found[name], None if self.trace is None else (name, self.trace))
+        if self.trace is not None and self.trace.stops and len(self.trace.scores) == len(self.found):
+            raise AllTold
         return states
 
 
 def _travel(base: PreTrainedModel, found: dict[str, Found], real: Tensor, trace: Trace | None) -> Travelling:
-    return Travelling(base, found, trace)
+    return Travelling(base, found, trace, learns=torch.is_grad_enabled())
 
 
 @METHODS.register("kar")
@@ -172,7 +182,7 @@ class Kar:
         layers = self.places(host, list(sizes))
         base, hidden = host.base_model, host.config.hidden_size
         kars = {name: KarLayer(hidden, size, layer=layers[name], settings=self) for name, size in sizes.items()}
-        base.knowledge = nn.ModuleDict(kars).to(host.device, host.dtype).train(base.training)
+        base.knowledge = Bases(kars).to(host.device, host.dtype).train(base.training)
         base.register_forward_pre_hook(EntityReader(_travel), with_kwargs=True)
         hook_blocks(host, set(layers.values()))
 
@@ -186,6 +196,8 @@ class Kar:
         """Take one knowledge base out of a host, leave the others where they are, and return the settings of these."""
         kars: Any = host.base_model.knowledge
         _check_name(name, kars)
+        if len(kars) == 1:
+            raise InputError(f"{name!r} is the only knowledge base of this model. Take Kar out with detach().")
         del kars[name]
         return replace(self, layers={other: kar.layer for other, kar in kars.items()})
 
@@ -201,7 +213,7 @@ class Kar:
         if set(self.layers) != set(names):
             raise InputError(f"Kar(layers={dict(self.layers)}) does not name the knowledge bases {sorted(names)}.")
         for name, layer in self.layers.items():
-            if not 0 <= layer < n:
+            if layer not in range(n):
                 raise InputError(f"Kar(layers={{{name!r}: {layer}}}): this host has {n} blocks, 0 to {n - 1}.")
         return dict(self.layers)
 

@@ -109,6 +109,11 @@ class _Text:
     def __init__(
         self, base: Base, found: Annotations, ranges: Sequence[Range], gold: Sequence[str | None] | None
     ) -> None:
+        if len(found.candidates) != len(found.spans):
+            raise InputError(
+                f"{found.text[:40]!r} comes with {len(found.spans)} spans of {base.name!r} but candidates for "
+                f"{len(found.candidates)}. Make annotations with Collator.annotate of the same sources."
+            )
         if gold is not None and len(gold) != len(found.spans):
             raise InputError(
                 f"{found.text[:40]!r} has {len(found.spans)} spans of {base.name!r} but says of {len(gold)} what they "
@@ -118,7 +123,7 @@ class _Text:
         self.places: list[int] = []
         rows, priors, right = [np.zeros(0, np.int64)], [np.zeros(0, np.float32)], [np.zeros(0, np.int64)]
         sizes: list[int] = []
-        for place, (candidates, tokens) in enumerate(zip(found.candidates, ranges, strict=False)):
+        for place, (candidates, tokens) in enumerate(zip(found.candidates, ranges, strict=True)):
             if tokens is None:
                 continue  # the encoding cut it off
             of_span, prior = base.look_up(candidates)
@@ -127,7 +132,7 @@ class _Text:
             rows.append(of_span)
             priors.append(prior)
             sizes.append(len(of_span))
-            right.append(_right(base, None if gold is None else gold[place], candidates, of_span))
+            right.append(_right(base, None if gold is None else gold[place], of_span))
         self.owners = np.repeat(np.arange(len(sizes)), sizes)
         self.priors, self.gold = np.concatenate(priors), np.concatenate(right)
         self.rows: NDArray[np.int64]
@@ -135,9 +140,7 @@ class _Text:
         self.rows, self.vectors = np.unique(np.concatenate(rows), return_inverse=True)
 
 
-def _right(
-    base: Base, gold: str | None, candidates: tuple[Candidate, ...], rows: NDArray[np.int64]
-) -> NDArray[np.int64]:
+def _right(base: Base, gold: str | None, rows: NDArray[np.int64]) -> NDArray[np.int64]:
     if gold is None:
         return np.full(len(rows), -1, np.int64)
     if not gold:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -18,9 +18,11 @@ from infuser.knowledge.entity_vectors import KIND, EntityVectors
 from infuser.registry import SOURCES
 from infuser.sources.candidates import Candidates
 from infuser.sources.storage import find_folder, load_source, name_folder, save_source, settings_of
-from infuser.types import Annotations, Candidate, Source, Span
+from infuser.types import Annotations, Candidate, Source
 
 _MOST_REMEMBERED = 200_000
+_LEAST = np.finfo(np.float32).tiny
+"""No prior is rounded to 0, which stands for padding."""
 _RECORD = "base.json"
 
 
@@ -111,9 +113,10 @@ class KnowledgeBase:
         kept = [self._look_up(candidates)[1] for candidates in found.candidates]
         if all(one is other for one, other in zip(kept, found.candidates, strict=True)):
             return found
-        places = [place for place, candidates in enumerate(kept) if candidates]
+        # a span that lost all its candidates goes; one for which the source offered none stays
+        places = [place for place, candidates in enumerate(kept) if candidates or not found.candidates[place]]
         spans = [found.spans[place] for place in places]
-        named = [Span(s.start, s.end, s.label, kept[p][0].id) for s, p in zip(spans, places, strict=True)]
+        named = [replace(s, id=kept[p][0].id if kept[p] else s.id) for s, p in zip(spans, places, strict=True)]
         return Annotations(found.text, tuple(named), candidates=tuple(kept[place] for place in places))
 
     def _look_up(self, candidates: tuple[Candidate, ...]) -> tuple[Any, ...]:
@@ -125,8 +128,10 @@ class KnowledgeBase:
         if known is None:
             if len(self._known) >= _MOST_REMEMBERED:
                 self._known.clear()
+            self._check(candidates)
             rows = self.store.rows([candidate.id for candidate in candidates])
             priors = np.array([candidate.prior for candidate in candidates], np.float32)
+            priors = np.maximum(priors, _LEAST)
             there = rows >= 0
             kept = candidates
             if not there.all():
@@ -138,6 +143,16 @@ class KnowledgeBase:
                 kept = tuple(Candidate(candidates[place].id, prior) for place, prior in pairs)
             known = self._known[id(candidates)] = (candidates, kept, rows, priors)
         return known
+
+    def _check(self, candidates: tuple[Candidate, ...]) -> None:
+        ids = [candidate.id for candidate in candidates]
+        wrong = [candidate for candidate in candidates if ids.count(candidate.id) > 1 or not candidate.prior > 0]
+        if wrong:
+            raise SourceError(
+                f"{type(self.candidates).__name__} offers the candidate {wrong[0].id!r} with the prior "
+                f"{wrong[0].prior!r}, {ids.count(wrong[0].id)} time(s) for one mention. A source offers each entity "
+                "once, with a prior above 0."
+            )
 
     def _unknown(self, id: str, who: str) -> SourceError:
         some = self.store.id_of(0) if len(self.store) else "none"

@@ -1,0 +1,139 @@
+"""A linker inside a spaCy pipeline: nlp.add_pipe("infuser_linker", config={"model": "runs/linker/model"}).
+
+doc.spans["infuser"]     the linked mentions, as spans with `kb_id_`; their label is the knowledge base's name
+doc.ents                 as they were, with the `kb_id_` of a linked mention of the same words
+doc._.infuser_mentions   every mention, linked or not, with all candidates and scores
+
+spaCy finds the component by itself where infuser is installed. A pipeline that is saved keeps the path of the model,
+not the model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import asdict
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from infuser.errors import InputError, MissingExtraError
+from infuser.linking.mentions import Mention, Scored
+
+if TYPE_CHECKING:
+    from infuser.infused import Infused
+
+try:
+    from spacy.language import Language
+    from spacy.tokens import Doc, Span
+except ImportError as error:
+    raise MissingExtraError(
+        f"The component infuser_linker needs spacy, which cannot be imported ({error}): pip install 'infuser[spacy]'."
+    ) from error
+
+NAME = "infuser_linker"
+GROUP = "infuser"
+"""Where linked mentions stand in `doc.spans`."""
+_MENTIONS = "infuser_mentions"
+
+
+class InfuserLinker:
+    """Links the mentions of documents; see the top of this file."""
+
+    def __init__(
+        self,
+        model: str | Path | Infused,
+        *,
+        base: str | None = None,
+        threshold: float | None = None,
+        checkpoint: str | None = None,
+    ) -> None:
+        self.model, self.base, self.threshold, self.checkpoint = model, base, threshold, checkpoint
+        self._loaded: Infused | None = None
+        from infuser.linking.linking import check_linker
+
+        names = [one.name for one in check_linker(self.infused).values()]
+        if base is not None and base not in names:
+            raise InputError(f"There is no knowledge base {base!r} in this model; it has {', '.join(names)}.")
+        if not Doc.has_extension(_MENTIONS):
+            Doc.set_extension(_MENTIONS, getter=_mentions_of)
+
+    @property
+    def infused(self) -> Infused:
+        """The model, read from its folder when it is first needed."""
+        if self._loaded is None:
+            from infuser.infused import Infused, load
+
+            given = self.model
+            self._loaded = given if isinstance(given, Infused) else load(given, base=self.checkpoint)
+        return self._loaded
+
+    def __call__(self, doc: Any) -> Any:
+        """Return a document with its mentions linked."""
+        [done] = self.pipe([doc])
+        return done
+
+    def pipe(self, stream: Iterable[Any], *, batch_size: int = 32) -> Iterator[Any]:
+        """Yield documents with their mentions linked; so many are read by the encoder at once."""
+        from infuser.linking.linking import link
+
+        docs_left = iter(stream)
+        while docs := list(islice(docs_left, batch_size)):
+            texts = [doc.text for doc in docs]
+            linked = link(self.infused, texts, batch_size=batch_size, threshold=self.threshold)
+            for doc, mentions in zip(docs, linked, strict=True):
+                _write(doc, [one for one in mentions if self.base in (None, one.base)])
+                yield doc
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_loaded": None}  # another process reads the folder itself
+
+
+def make_linker(
+    nlp: Any,
+    name: str,
+    model: str,
+    base: str | None = None,
+    threshold: float | None = None,
+    checkpoint: str | None = None,
+) -> InfuserLinker:
+    """Make the component from a pipeline's config.
+
+    `model` is a folder that `Infused.save` wrote (RUN/model of `infuser linker train`). `base` keeps one of several
+    knowledge bases, None all of them. `threshold` takes the place of the model's own. `checkpoint` says where the base
+    checkpoint lies, for a model that was saved without it.
+    """
+    if not model:
+        raise InputError(f'Say which linker is meant: nlp.add_pipe("{NAME}", config={{"model": "runs/linker/model"}}).')
+    return InfuserLinker(model, base=base, threshold=threshold, checkpoint=checkpoint)
+
+
+Language.factory(
+    NAME,
+    default_config={"model": "", "base": None, "threshold": None, "checkpoint": None},
+    assigns=["doc.spans", "doc.ents", f"doc._.{_MENTIONS}"],
+    func=make_linker,
+)
+
+
+def _write(doc: Any, mentions: list[Mention]) -> None:
+    """Put what was linked where spaCy's users look for it."""
+    doc.user_data[_MENTIONS] = [asdict(mention) for mention in mentions]  # plain values: a document can be saved
+    linked = [mention for mention in mentions if mention.id is not None]
+    # a mention that ends inside a token of spaCy's takes all of it
+    spans = [doc.char_span(one.start, one.end, label=one.base, kb_id=one.id, alignment_mode="expand") for one in linked]
+    doc.spans[GROUP] = spans
+    ids = {(span.start, span.end): span.kb_id_ for span in reversed(spans)}  # of two bases the first one's counts
+    if ids:
+        doc.ents = [_with_id(doc, ent, ids.get((ent.start, ent.end), ent.kb_id_)) for ent in doc.ents]
+
+
+def _with_id(doc: Any, ent: Any, id: str) -> Any:
+    return Span(doc, ent.start, ent.end, ent.label, kb_id=id, span_id=ent.id)
+
+
+def _mentions_of(doc: Any) -> list[Mention]:
+    """Return what was found in a document, as `Infused.link` does."""
+    return [
+        Mention(**{**one, "candidates": tuple(Scored(**each) for each in one["candidates"])})
+        for one in doc.user_data.get(_MENTIONS, ())
+    ]

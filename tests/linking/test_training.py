@@ -1,0 +1,157 @@
+"""The stages in which linkers learn: what moves in each, that it learns, and that a killed run goes on."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from miniatures import tiny_host, tiny_tokenizer
+from safetensors.torch import load_file
+from tiny_infusions import KNOWN_TEXT, tiny_base
+
+import infuser
+from infuser.errors import InputError
+from infuser.hosts import is_new_weight
+from infuser.linking.examples import LinkedText, bases_of, link_examples
+from infuser.linking.masking import sentence_pairs
+from infuser.linking.training import pretrain, reads_next_sentence, train_linker
+from infuser.training import StepReport, TrainSettings
+from infuser.types import Span
+
+CONTEXTS = {"Q7": "the red river flows in the garden", "Q8": "the blue river runs near the bank"}
+"""What a river means depends on its colour."""
+
+
+def linked_texts() -> list[LinkedText]:
+    texts = []
+    for entity, text in CONTEXTS.items():
+        place = text.index("river")
+        texts.append(LinkedText(text, (Span(place, place + 5, id=entity),)))
+    return texts
+
+
+def infuse(head: str = "encoder", *, bases: Sequence[str] = ("base",), method: Any = None) -> infuser.Infused:
+    host = tiny_host("bert", head).float()
+    torch.manual_seed(0)
+    sources = [tiny_base(name, seed=seed) for seed, name in enumerate(bases)]
+    return infuser.infuse(host, method or infuser.Kar(), sources=sources, tokenizer=tiny_tokenizer("bert"))
+
+
+def fast(**changes: Any) -> TrainSettings:
+    return TrainSettings(**{"epochs": 40, "batch_size": 8, "new_learning_rate": 1e-2, **changes})
+
+
+def copies(examples: list[dict[str, Any]], n: int = 4) -> list[dict[str, Any]]:
+    return examples * n
+
+
+@pytest.mark.parametrize("loss", ["margin", "softmax"])
+def test_a_linker_learns_to_choose_by_the_words_around_a_mention(loss: Any) -> None:
+    infused = infuse()
+    examples = copies(link_examples(linked_texts(), bases_of(infused.sources)))
+    reports: list[StepReport] = []
+    train_linker(infused, examples, loss=loss, settings=fast(epochs=100), progress=reports.append)
+    assert reports[-1].parts["linking"] < 0.1 * reports[0].parts["linking"]
+    for entity, text in CONTEXTS.items():
+        [best] = [mention.candidates[0].id for mention in infused.link(text)[0] if mention.text == "river"]
+        assert best == entity  # the prior of Q7 is three times that of Q8
+
+
+def test_only_linkers_move_in_the_first_stage() -> None:
+    infused = infuse(bases=("one", "two"))
+    before = {name: tensor.clone() for name, tensor in infused.model.state_dict().items()}
+    trained = {name: weight.requires_grad for name, weight in infused.model.named_parameters()}
+    examples = link_examples(linked_texts(), bases_of(infused.sources))
+    train_linker(infused, examples, names=["two"], settings=fast(epochs=2), progress=False)
+    moved = {name for name, tensor in infused.model.state_dict().items() if not torch.equal(tensor, before[name])}
+    assert moved
+    assert all(name.startswith(("knowledge.two.linker.", "knowledge.two.project.")) for name in moved)
+    assert {name: weight.requires_grad for name, weight in infused.model.named_parameters()} == trained
+
+
+def test_joint_training_moves_host_and_new_weights_and_tells_its_parts() -> None:
+    infused = infuse("masked-lm")
+    before = {name: tensor.clone() for name, tensor in infused.model.state_dict().items()}
+    taught = [{**example, "seed": 1} for example in link_examples(linked_texts(), bases_of(infused.sources))]
+    reports: list[StepReport] = []
+    pretrain(infused, copies(taught), settings=fast(epochs=2, learning_rate=1e-3), progress=reports.append)
+    assert set(reports[-1].parts) == {"linking", "masked words"}
+    moved = {name for name, tensor in infused.model.state_dict().items() if not torch.equal(tensor, before[name])}
+    assert any(is_new_weight(name) for name in moved)
+    assert any(not is_new_weight(name) for name in moved)
+
+
+def test_a_model_that_reads_next_sentences_learns_them_too() -> None:
+    from transformers import BertForPreTraining
+
+    encoder = infuse().detach()
+    torch.manual_seed(0)
+    model = BertForPreTraining(encoder.config).float()
+    infused = infuser.infuse(model, infuser.Kar(), sources=[tiny_base()], tokenizer=tiny_tokenizer("bert"))
+    assert reads_next_sentence(infused.model)
+    pairs = sentence_pairs([[KNOWN_TEXT, *CONTEXTS.values()]] * 3)
+    reports: list[StepReport] = []
+    pretrain(infused, pairs, settings=fast(epochs=15, learning_rate=3e-3), progress=reports.append)
+    assert set(reports[0].parts) == {"masked words", "next sentence"}
+    assert reports[-1].loss < reports[0].loss
+
+
+def test_a_head_without_masked_words_is_refused() -> None:
+    with pytest.raises(InputError, match="masked-lm"):
+        pretrain(infuse("sequence-classification"), [{"text": KNOWN_TEXT, "seed": 1}])
+
+
+def test_a_model_without_a_linker_is_refused() -> None:
+    model = infuser.infuse(tiny_host("bert"), sources=[infuser.Entities.tiny()], tokenizer=tiny_tokenizer("bert"))
+    with pytest.raises(InputError, match="no linker"):
+        train_linker(model, [{"text": KNOWN_TEXT}])
+
+
+def test_an_unknown_knowledge_base_is_named() -> None:
+    with pytest.raises(InputError, match="'bass'"):
+        train_linker(infuse(), [{"text": KNOWN_TEXT}], names=["bass"])
+
+
+def test_texts_without_any_candidate_are_refused_before_training() -> None:
+    infused = infuse()
+    examples = link_examples([LinkedText("a green book")], bases_of(infused.sources))
+    with pytest.raises(InputError, match="None of 1 examples"):
+        train_linker(infused, examples)
+
+
+CHILD = """
+import os, sys
+from pathlib import Path
+sys.path.insert(0, sys.argv[3])
+from linking.test_training import copies, fast, infuse, linked_texts
+from infuser.linking.examples import bases_of, link_examples
+from infuser.linking.training import train_linker
+from safetensors.torch import save_file
+infused = infuse()
+examples = copies(link_examples(linked_texts(), bases_of(infused.sources)))
+def dies(report):
+    if report.step == int(sys.argv[2]):
+        os._exit(9)
+out = Path(sys.argv[1])
+train_linker(infused, examples, settings=fast(epochs=6, checkpoint_every=2), out=out, progress=dies)
+save_file({name: tensor.contiguous().clone() for name, tensor in infused.model.state_dict().items()}, out / "end")
+"""
+
+
+@pytest.mark.slow
+def test_a_killed_training_goes_on_to_the_same_weights(tmp_path: Path) -> None:
+    def run(out: Path, dies_at: int) -> int:
+        arguments = [str(out), str(dies_at), str(Path(__file__).parents[1])]
+        return subprocess.run([sys.executable, "-c", CHILD, *arguments], capture_output=True, check=False).returncode
+
+    assert run(tmp_path / "whole", 0) == 0
+    assert run(tmp_path / "killed", 5) == 9
+    assert run(tmp_path / "killed", 0) == 0
+    whole, again = load_file(tmp_path / "whole" / "end"), load_file(tmp_path / "killed" / "end")
+    assert whole.keys() == again.keys()
+    assert all(torch.equal(whole[name], again[name]) for name in whole)
