@@ -8,12 +8,14 @@ import weakref
 
 import pytest
 import torch
+from miniatures import HOSTS
 from tiny_infusions import answer, examples, infuse_tiny, loss, plain
 from torch import Tensor
 
 import infuser
 from infuser import Kar
-from infuser.methods.entity_reader import Found, Trace
+from infuser.hosts import anatomy_of
+from infuser.methods.entity_reader import Found, Trace, ask
 from infuser.methods.kar import KarLayer
 
 BASES = ("places", "things")
@@ -138,3 +140,20 @@ def test_a_trace_tells_scores_and_shares_and_nothing_stays_in_the_model() -> Non
     del batch, trace, told, scores, weights, candidates, priors
     gc.collect()
     assert held() is None
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_a_call_that_stops_behind_its_linkers_tells_the_same_and_leaves_nothing_behind(host: str) -> None:
+    infused = infuse_tiny(host, "encoder", "kar", num_hidden_layers=4)
+    batch, trace = infused.collator()(examples("encoder")), Trace()
+    passed: list[int] = []
+    blocks = anatomy_of(infused.model).blocks(infused.model.base_model)
+    blocks[-1].register_forward_hook(lambda *_: passed.append(1))
+    with torch.no_grad():
+        told = answer(infused.model, {**batch, "knowledge_trace": trace})
+        n_passed = len(passed)
+        stopped = ask(infused.model, batch)
+        assert len(passed) < 2 * n_passed
+        for base in BASES:
+            torch.testing.assert_close(stopped.scores[base], trace.scores[base], atol=0, rtol=0)
+        assert torch.equal(answer(infused.model, batch), told)

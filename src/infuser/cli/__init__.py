@@ -8,10 +8,11 @@ import typer
 from typer.core import TyperGroup
 
 from infuser import __version__
-from infuser.cli import assets, candidates, correlation, gazetteer, graph
+from infuser.cli import assets, candidates, correlation, gazetteer, graph, linker, vectors
 from infuser.cli.annotate import annotate
 from infuser.cli.demo import demo
 from infuser.cli.explain import explain
+from infuser.cli.link import link
 from infuser.cli.predict import predict
 from infuser.cli.train import train
 from infuser.errors import InfuserError, InputError, SourceError, UnknownNameError
@@ -63,8 +64,11 @@ app.command()(train)
 app.command()(predict)
 app.command()(explain)
 app.command()(annotate)
+app.command()(link)
+app.add_typer(linker.app, name="linker")
 app.add_typer(graph.app, name="graph")
 app.add_typer(candidates.app, name="candidates")
+app.add_typer(vectors.app, name="vectors")
 app.add_typer(correlation.app, name="correlation")
 app.add_typer(gazetteer.app, name="gazetteer")
 app.add_typer(assets.app, name="assets")
