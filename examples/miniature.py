@@ -17,7 +17,8 @@ from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processor
 from transformers import BertConfig, BertModel, PreTrainedTokenizerFast
 from transformers.utils import logging
 
-from infuser import Graph, Infused, Kam, TrainSettings, infuse, train
+from infuser import Graph, Infused, Kam, Span, TrainSettings, infuse, train
+from infuser.linking.examples import LinkedText
 
 SHOPS = ("pharmacy", "florist", "bakery", "garage")
 QUERIES = ("buy {} online", "cheap {}", "where to get {}", "{} for sale")
@@ -83,6 +84,31 @@ def query_ads(n_pairs: int, *, seed: int) -> tuple[list[dict[str, object]], list
         if chance.random() < 0.9:
             triples.append((product, "sold by", shop))
     return examples, triples
+
+
+def linked_goods(
+    n_names: int, *, seed: int
+) -> tuple[list[LinkedText], dict[str, dict[str, float]], list[tuple[str, str]]]:
+    """Return linked texts, what their names may mean, and what is said about each entity.
+
+    Each name is that of two goods, which two different shops sell; only the shop in the text tells which one is meant.
+    """
+    chance = random.Random(seed)
+    meanings: dict[str, dict[str, float]] = {shop: {shop: 1.0} for shop in SHOPS}
+    described = [(shop, shop) for shop in SHOPS]
+    texts = []
+    for _ in range(n_names):
+        name = "".join(chance.choice("bdfgklmnprstvz") + chance.choice("aeiou") for _ in range(3))
+        often = iter((2.0, 1.0))
+        for shop in chance.sample(SHOPS, 2):
+            entity = f"{name} of the {shop}"
+            meanings.setdefault(name, {})[entity] = next(often)
+            described.append((entity, chance.choice(ADS).format(shop)))
+            text = f"{chance.choice(QUERIES).format(name)} , {chance.choice(ADS).format(shop)}"
+            first, second = text.index(name), text.rindex(shop)
+            gold = Span(first, first + len(name), id=entity), Span(second, second + len(shop), id=shop)
+            texts.append(LinkedText(text, gold))
+    return texts, meanings, described
 
 
 def _tokenizer() -> PreTrainedTokenizerFast:

@@ -47,7 +47,16 @@ SAID = {
         "metformin and Fred Meyer are 3 apart",
         "medicine D1 - disease C1  1.00  treats",
     ],
+    "link": ["F1 ", "at most 1.00 can be found", "loaded, it links as before: True"],
     "lora": ["learning: ['bias', 'gate', 'lora', 'maps', 'scores', 'weight']", "the same logits: True"],
+    "new_entity": [
+        "before, the text is linked to a rival: True",
+        "it is linked to the new entity: True",
+        "the new entity was the least probable one: True",
+        "where the rivals are meant, they are chosen as before: True",
+        "all old answers are unchanged: True",
+        "less than half: True",
+    ],
     "own_method": ["answers as before: True", "changes the answer: True", "AddMaps(first_layer=0)", "new weights: 0"],
     "own_source": [
         "'Natural language processing' abbreviated as 'NLP'",
@@ -124,6 +133,12 @@ def test_examples_learn_from_the_graph_what_no_text_tells(told: dict[str, dict[s
     compared = said_by(told, "compare")
     plain, kam, placebo = (number_in(rf"\| {arm} \| ([\d.]+)", compared) for arm in ("plain", "kam", "placebo"))
     assert kam > plain + 0.15 and kam > placebo + 0.15
+
+
+@pytest.mark.slow
+def test_the_linker_reads_which_of_two_goods_is_meant(told: dict[str, dict[str, str]]) -> None:
+    said = said_by(told, "link")
+    assert number_in(r"F1 ([\d.]+)", said) > number_in(r"priors alone ([\d.]+)", said) + 0.1
 
 
 @pytest.mark.slow

@@ -75,15 +75,23 @@ class Infused:
             encoder.train(training)
         return states
 
-    def link(self, texts: str | Sequence[str], *, batch_size: int = 32, progress: bool = False) -> list[list[Mention]]:
+    def link(
+        self,
+        texts: str | Sequence[str],
+        *,
+        batch_size: int = 32,
+        threshold: float | None = None,
+        progress: bool = False,
+    ) -> list[list[Mention]]:
         """Return the mentions in each text: spans, the entity each is linked to, scores, and all candidates.
 
-        Needs a method with a linker (Kar). For texts without end, `infuser.linking.linking.link` yields as it reads.
+        Needs a method with a linker (Kar); `threshold` takes the place of that method's. For texts without end,
+        `infuser.linking.linking.link` yields as it reads.
         """
         from infuser.linking.linking import link
 
         listed = [texts] if isinstance(texts, str) else texts
-        return list(link(self, listed, batch_size=batch_size, progress=progress))
+        return list(link(self, listed, batch_size=batch_size, threshold=threshold, progress=progress))
 
     def without(self, base: str) -> Infused:
         """Take one knowledge base out and return what is left; the others stay where they are."""

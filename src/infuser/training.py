@@ -246,7 +246,8 @@ def train(
                 if accelerator.is_main_process:
                     logger.info("step %d of %d: %s", run.steps, n_steps, run.history[-1])
             run.seconds = time.monotonic() - started
-            parts_of_step = {name: sum(one[name].item() for one in told) for name in told[0]}
+            names = dict.fromkeys(name for one in told for name in one)  # a batch may lack a part that others have
+            parts_of_step = {name: sum(one[name].item() for one in told if name in one) for name in names}
             report(StepReport(run.steps, n_steps, loss, rate, run.examples_per_second, run.best, parts_of_step))
             if run.since_best == settings.patience:
                 run.stopped_early = not last

@@ -189,7 +189,7 @@ def test_a_mention_that_no_token_covers_does_not_shorten_what_the_others_read() 
     infused = infused.with_sources([replace(infused.sources[0], candidates=Invisible())])  # type: ignore[type-var]
     text = "the bridge of the old town"
     assert len(infused.sources[0].annotate([f"{text} \u200b"])[0].spans) == 2
-    [mentions] = infused.link(f"{text} \u200b")
+    [mentions] = link(infused, [f"{text} \u200b"], max_words=8)
     assert [mention.text for mention in mentions] == ["bridge"]
     assert close(mentions, infused.link(text)[0])
 

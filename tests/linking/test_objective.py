@@ -38,18 +38,20 @@ def tensors(rows: Rows) -> tuple[Tensor, Tensor, Tensor]:
 
 def by_hand(rows: Rows) -> tuple[float, float]:
     """Return both losses by plain loops over spans."""
-    margins, logs = [], []
+    right_ones, wrong_ones, logs = [], [], []
     for row in rows:
         for span in sorted({one[2] for one in row}):
             of_span = [(score, gold) for score, gold, place in row if place == span]
             known = [(score, gold) for score, gold in of_span if gold >= 0]
             if not known:
                 continue
-            margins.append(sum(max(0.0, 0.2 - score) if gold else max(0.0, 0.2 + score) for score, gold in known))
+            right_ones += [max(0.0, 0.2 - score) for score, gold in known if gold]
+            wrong_ones += [max(0.0, 0.2 + score) for score, gold in known if not gold]
             if any(gold for _, gold in known):
                 [right] = [score for score, gold in known if gold]
                 logs.append(math.log(sum(math.exp(score) for score, _ in known)) - right)
-    return sum(margins) / max(1, len(margins)), sum(logs) / max(1, len(logs))
+    margin = sum(right_ones) / max(1, len(right_ones)) + sum(wrong_ones) / max(1, len(wrong_ones))
+    return margin, sum(logs) / max(1, len(logs))
 
 
 @st.composite

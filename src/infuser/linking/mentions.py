@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
@@ -43,11 +44,13 @@ def without_overlaps(mentions: Iterable[Mention]) -> list[Mention]:
     linked = [place for place, mention in enumerate(mentions) if mention.id is not None]
     # the higher score first; of equals the longer, then the one further left
     linked.sort(key=lambda place: (-mentions[place].score, mentions[place].start - mentions[place].end, place))
-    taken: list[tuple[int, int]] = []
+    taken: list[tuple[int, int]] = []  # in order, and apart from each other
     for place in linked:
         mention = mentions[place]
-        if any(mention.start < end and start < mention.end for start, end in taken):
+        at = bisect_left(taken, (mention.start, mention.end))
+        before, after = taken[at - 1 : at] if at else [], taken[at : at + 1]
+        if any(mention.start < end and start < mention.end for start, end in (*before, *after)):
             mentions[place] = replace(mention, id=None)
         else:
-            taken.append((mention.start, mention.end))
+            taken.insert(at, (mention.start, mention.end))
     return mentions
