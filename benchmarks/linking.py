@@ -10,8 +10,8 @@ Two knowledge bases, the MiniLM encoder, several seeds:
 A linker learns without labels (unambiguous names, corrupted candidates) or with them. Scores are strict, over all gold
 mentions; beside them the ceiling that candidates set, and the accuracy where the right entity is among the candidates.
 
-    python benchmarks/linking.py wikidata --work DIR     # the knowledge base is built into DIR once
-    python benchmarks/linking.py wordnet --work DIR --seeds 3
+    python benchmarks/linking.py                 # both; the knowledge bases are built into runs/linking once
+    python benchmarks/linking.py wordnet --seeds 5
 """
 
 from __future__ import annotations
@@ -48,6 +48,7 @@ from infuser.linking.wordnet_forms import wordnet_mentions
 
 SHARED = wikidata.SHARED
 RESULT = Path(__file__).parent / "results" / "linking.json"
+WORK = Path(__file__).resolve().parents[1] / "runs" / "linking"
 TRAIN_SETS = ("oke-2015-train", "oke-2016-train", "wiki-fair-v2-no-coref", "rss-500")
 TEST_SETS = ("news-fair-v2-no-coref", "msnbc-updated", "kore50", "derczynski", "oke-2015-eval", "oke-2016-eval")
 
@@ -184,10 +185,10 @@ def run(data: Set, seed: int, epochs: int, self_epochs: int) -> dict[str, dict[s
 
 
 def main() -> None:
-    """Run one knowledge base and put its results beside the other's."""
+    """Run knowledge bases and put the results of each beside those that are there."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("set", choices=("wikidata", "wordnet"))
-    parser.add_argument("--work", type=Path, required=True, help="folder for the knowledge bases")
+    parser.add_argument("sets", nargs="*", choices=("wikidata", "wordnet"), default=("wikidata", "wordnet"))
+    parser.add_argument("--work", type=Path, default=WORK, help="folder for the knowledge bases")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--epochs", type=int, default=6, help="over labelled texts")
     parser.add_argument("--self-epochs", type=int, default=2, help="over texts without labels")
@@ -196,7 +197,15 @@ def main() -> None:
     parser.add_argument("--test", type=int, default=2_000, help="examples (wordnet)")
     options = parser.parse_args()
     options.work.mkdir(parents=True, exist_ok=True)
-    if options.set == "wikidata":
+    for name in options.sets:
+        result = compare(name, options)
+        everything = json.loads(RESULT.read_text(encoding="utf-8")) if RESULT.exists() else {}
+        RESULT.write_text(json.dumps({**everything, name: result}, indent=1) + "\n", encoding="utf-8")
+
+
+def compare(name: str, options: argparse.Namespace) -> dict[str, Any]:
+    """Return the scores of baselines and linkers on one knowledge base."""
+    if name == "wikidata":
         data = wikidata_set(options.work, options.corpus)
     else:
         data = wordnet_set(options.work, options.train, options.test)
@@ -206,7 +215,7 @@ def main() -> None:
     result: dict[str, Any] = {
         "infuser": __version__,
         "python": platform.python_version(),
-        "options": {name: value for name, value in vars(options).items() if name != "work"},
+        "options": {option: value for option, value in vars(options).items() if option not in ("work", "sets")},
         "n_names": len(store),
         "n_entities": len(store.ids),
         "train": {"texts": len(data.train), "mentions": sum(len(one.spans) for one in data.train)},
@@ -217,12 +226,11 @@ def main() -> None:
         },
         "seeds": [],
     }
-    for name, row in result["without reading"].items():
-        print(f"{name:37}", row, flush=True)
+    for baseline, row in result["without reading"].items():
+        print(f"{baseline:37}", row, flush=True)
     for seed in range(options.seeds):
         result["seeds"].append(run(data, seed, options.epochs, options.self_epochs))
-    everything = json.loads(RESULT.read_text(encoding="utf-8")) if RESULT.exists() else {}
-    RESULT.write_text(json.dumps({**everything, options.set: result}, indent=1) + "\n", encoding="utf-8")
+    return result
 
 
 if __name__ == "__main__":
