@@ -75,7 +75,7 @@ def wikidata_set(work: Path, n_corpus: int) -> Set:
     seen = {one.text for one in test}
     train = [part for one in elevant(TRAIN_SETS) if one.text not in seen for part in window_linked(one, 100)]
     lines = (SHARED / "corpora" / "trex_evidence_sentences.txt").read_text(encoding="utf-8").splitlines()
-    corpus = [line for line in random.Random(0).sample(lines, n_corpus) if line not in seen]
+    corpus = [line for line in random.Random(0).sample(lines, 6_000)[:n_corpus] if line not in seen]
     if not (work / "wikidata-vectors").exists():
         knowledge = wikidata.gather(None)
         store = build_candidates(batch for of_kind in knowledge.values() for batch in of_kind)
@@ -192,7 +192,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--epochs", type=int, default=6, help="over labelled texts")
     parser.add_argument("--self-epochs", type=int, default=2, help="over texts without labels")
-    parser.add_argument("--corpus", type=int, default=6_000, help="sentences without labels (wikidata)")
+    parser.add_argument("--corpus", type=int, default=3_000, help="sentences without labels (wikidata)")
     parser.add_argument("--train", type=int, default=8_000, help="examples (wordnet)")
     parser.add_argument("--test", type=int, default=2_000, help="examples (wordnet)")
     options = parser.parse_args()

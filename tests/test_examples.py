@@ -33,6 +33,7 @@ SAID = {
         "who asks for roses finds a florist",
         "term 'pharmacy', tied to [('tablets', 1.0)]",
     ],
+    "ernie": ["guessing entities: loss", "with entities: accuracy", "without: accuracy"],
     "explain": ["maps: {'graph': (16, 16)}", "answer with knowledge:", "files: explanation.html, explanation.png"],
     "infuse": [
         "knowledge_maps: (2, 2, 5)",
@@ -201,8 +202,13 @@ def test_the_reference_lists_the_members_of_infused() -> None:
 
 @pytest.mark.parametrize(
     ("page", "settings"),
-    [("methods/kam.md", infuser.Kam), ("guides/training.md", infuser.TrainSettings)],
-    ids=["kam", "training"],
+    [
+        ("methods/ernie.md", infuser.Ernie),
+        ("methods/kam.md", infuser.Kam),
+        ("methods/kar.md", infuser.Kar),
+        ("guides/training.md", infuser.TrainSettings),
+    ],
+    ids=["ernie", "kam", "kar", "training"],
 )
 def test_a_page_lists_all_settings_with_their_defaults(page: str, settings: Any) -> None:
     listed = [(row[0].strip("`"), row[1].strip("`").replace('"', "'")) for row in rows_under(page, "setting")]

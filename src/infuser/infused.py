@@ -94,16 +94,31 @@ class Infused:
         return list(link(self, listed, batch_size=batch_size, threshold=threshold, progress=progress))
 
     def without(self, base: str) -> Infused:
-        """Take one knowledge base out and return what is left; the others stay where they are."""
+        """Take one knowledge base out of the model and return what is left; the others stay where they are."""
         method: Any = self.method
+        if not hasattr(method, "without"):
+            raise InputError(f"{type(method).__name__} cannot give up one source; infuse the checkpoint without it.")
         left = tuple(source for source in self.sources if getattr(source, "name", None) != base)
         return replace(self, method=method.without(self.model, base), sources=left)
 
     def with_sources(self, sources: Sequence[Source]) -> Infused:
         """Return the same model with other sources in the place of its own, such as a base that knows more entities."""
-        if len(sources) != len(self.sources):
-            raise SourceError(f"This model has {len(self.sources)} sources; {len(sources)} cannot take their place.")
+        shape, given = (
+            [(type(one), getattr(one, "name", ""), getattr(one, "dim", 0)) for one in of]
+            for of in (self.sources, sources)
+        )
+        if shape != given:
+            raise SourceError(
+                f"This model was infused with {shape}; {given} cannot take their place (kind, name, size)."
+            )
         return replace(self, sources=tuple(sources))
+
+    def freeze(self, base: str, frozen: bool = True) -> None:
+        """Let the weights of one knowledge base stay as they are while others learn, or learn again."""
+        knowledge: Any = getattr(self.model.base_model, "knowledge", {})
+        if base not in knowledge:
+            raise InputError(f"There is no knowledge base {base!r} in this model; it has {list(knowledge)}.")
+        knowledge[base].requires_grad_(not frozen)
 
     def reading_tokenizer(self) -> PreTrainedTokenizerBase:
         """Return a tokenizer that also reads knowledge, for clients that call a tokenizer and then the model."""

@@ -159,10 +159,12 @@ def train(
     out: Path | None = None,
     resume: bool = True,
     progress: bool | Callable[[StepReport], None] = True,
+    made_with: Mapping[str, Any] | None = None,
 ) -> TrainResult:
     """Fine-tune `model` in place; with a dev set it ends with its best weights, else with its last.
 
-    With `out`, checkpoints go there, and the same call made again goes on from the newest one.
+    With `out`, checkpoints go there, and the same call made again goes on from the newest one. `made_with` is what else
+    decides the result: another one does not go on from there.
     """
     if len(examples) == 0 or (dev is not None and len(dev) == 0):
         raise InputError("There are no examples to train or to evaluate on. Give at least one of each, or dev=None.")
@@ -187,8 +189,8 @@ def train(
         prepared(accelerator, model, torch.optim.AdamW(groups, fused=True)) as (wrapped, optimizer),
         reporter(progress if accelerator.is_main_process else False, n_steps) as report,
     ):
-        made_with = _made_with(settings, model, examples, dev, n_processes)
-        store = CheckpointStore(out, accelerator, model, optimizer, made_with)
+        told = {**_made_with(settings, model, examples, dev, n_processes), **(made_with or {})}
+        store = CheckpointStore(out, accelerator, model, optimizer, told)
         if found := store.open(resume=resume):
             run, best_weights = TrainResult.from_json(found.facts["run"]), found.tensors.get("best")
         n_left = 0 if found and found.facts["finished"] else n_steps - run.steps
@@ -202,7 +204,7 @@ def train(
         for batches in read:
             rate = set_learning_rates(optimizer.param_groups, run.steps, n_steps, settings.warmup)
             shares: list[Tensor] = []
-            told: list[dict[str, Tensor]] = []
+            parts_told: list[dict[str, Tensor]] = []
             for number, (batch, share) in enumerate(batches, start=1):
                 # gradients travel between processes once per step, with its last batch
                 with nullcontext() if number == len(batches) else accelerator.no_sync(wrapped):
@@ -210,7 +212,7 @@ def train(
                     part = share * loss_of_batch
                     accelerator.backward(part * n_processes)  # because gradients are averaged over processes
                 shares.append(part.detach())
-                told.append({name: share * value.detach() for name, value in parts.items()})
+                parts_told.append({name: share * value.detach() for name, value in parts.items()})
             loss = accelerator.reduce(torch.stack(shares).sum(), "sum").item()
             # apart, or the steep gradients of new weights would shorten the steps of the host
             norm = sum(accelerator.clip_grad_norm_(part, settings.clip).item() for part in host_and_new if part)
@@ -246,8 +248,10 @@ def train(
                 if accelerator.is_main_process:
                     logger.info("step %d of %d: %s", run.steps, n_steps, run.history[-1])
             run.seconds = time.monotonic() - started
-            names = dict.fromkeys(name for one in told for name in one)  # a batch may lack a part that others have
-            parts_of_step = {name: sum(one[name].item() for one in told if name in one) for name in names}
+            names = dict.fromkeys(
+                name for one in parts_told for name in one
+            )  # a batch may lack a part that others have
+            parts_of_step = {name: sum(one[name].item() for one in parts_told if name in one) for name in names}
             report(StepReport(run.steps, n_steps, loss, rate, run.examples_per_second, run.best, parts_of_step))
             if run.since_best == settings.patience:
                 run.stopped_early = not last

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from infuser import Candidates
-from infuser.errors import SourceError
 from infuser.linking.joint import joint_examples
 from infuser.types import join_pair
 
@@ -42,6 +41,8 @@ def test_the_same_seed_gives_the_same_examples() -> None:
     assert one == same != other
 
 
-def test_documents_without_a_name_that_means_one_thing_teach_no_linking() -> None:
-    with pytest.raises(SourceError, match="Nothing to learn"):
-        joint_examples([["The bank.", "A bank.", "No bank."]], {"base": BASE}, pairs=False)
+def test_documents_without_a_name_that_means_one_thing_teach_words_only(caplog: pytest.LogCaptureFixture) -> None:
+    examples = joint_examples([["The bank.", "A bank.", "No bank."]], {"base": BASE}, pairs=False)
+    assert [example["text"] for example in examples] == ["The bank.", "A bank.", "No bank."]
+    assert not any("gold" in example for example in examples)
+    assert "Nothing to learn" in caplog.text

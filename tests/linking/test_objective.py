@@ -71,7 +71,7 @@ def texts_with_candidates(draw: st.DrawFn) -> Rows:
 @given(texts_with_candidates())
 def test_both_losses_are_those_of_a_loop_over_spans(rows: Rows) -> None:
     margin, log = by_hand(rows)
-    assert margin_loss(*tensors(rows)).item() == pytest.approx(margin, abs=1e-12)
+    assert margin_loss(*tensors(rows)[:2]).item() == pytest.approx(margin, abs=1e-12)
     assert softmax_loss(*tensors(rows)).item() == pytest.approx(log, abs=1e-12)
 
 
@@ -94,8 +94,8 @@ def test_without_any_right_candidate_the_softmax_loss_is_zero_and_can_be_trained
 
 
 def test_candidates_that_nobody_knows_teach_nothing() -> None:
-    scores, gold, spans = tensors([[(0.3, -1, 0), (0.0, 1, 1), (0.1, 0, 1)]])
-    margin_loss(scores, gold, spans).backward()
+    scores, gold, _ = tensors([[(0.3, -1, 0), (0.0, 1, 1), (0.1, 0, 1)]])
+    margin_loss(scores, gold).backward()
     assert scores.grad is not None
     assert scores.grad[0].tolist() == [0.0, -1.0, 1.0]
 
@@ -131,7 +131,7 @@ def test_a_linker_alone_has_the_loss_that_it_has_inside_the_encoder(infused: inf
     states = FrozenStates(infused, "base", examples)
     inside = LinkingObjective(infused.model, ["base"], loss=loss)(**infused.collator()(examples))
     alone = LinkerAlone(infused, "base", loss=loss).eval()(**states.collate(states.examples))
-    assert alone.loss.item() == pytest.approx(inside.loss.item(), rel=1e-3)  # the states are kept in 16 bits
+    assert alone.loss.item() == pytest.approx(inside.loss.item(), rel=1e-5)  # the states are kept in 32 bits
     assert alone.loss.item() > 0
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Sequence
+from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,10 @@ from safetensors.torch import load_file
 from tiny_infusions import KNOWN_TEXT, tiny_base
 
 import infuser
-from infuser.errors import InputError
+from infuser.errors import CheckpointError, InputError
 from infuser.hosts import is_new_weight
 from infuser.linking.examples import LinkedText, bases_of, link_examples
+from infuser.linking.frozen import FrozenStates
 from infuser.linking.masking import sentence_pairs
 from infuser.linking.training import pretrain, reads_next_sentence, train_linker
 from infuser.training import StepReport, TrainSettings
@@ -155,3 +157,64 @@ def test_a_killed_training_goes_on_to_the_same_weights(tmp_path: Path) -> None:
     whole, again = load_file(tmp_path / "whole" / "end"), load_file(tmp_path / "killed" / "end")
     assert whole.keys() == again.keys()
     assert all(torch.equal(whole[name], again[name]) for name in whole)
+
+
+@pytest.mark.parametrize("changed", ["loss", "labels", "vectors"])
+def test_a_run_is_not_taken_up_with_something_else(changed: str, tmp_path: Path) -> None:
+    infused = infuse()
+    examples = link_examples(linked_texts(), bases_of(infused.sources))
+    train_linker(infused, examples, settings=fast(epochs=1), out=tmp_path, progress=False)
+    loss: Any = "softmax" if changed == "loss" else "margin"
+    if changed == "labels":
+        examples = [{**example, "gold": {"base": ("",) * len(example["gold"]["base"])}} for example in examples]
+    if changed == "vectors":
+        infused = infused.with_sources([tiny_base(seed=5)])
+    with pytest.raises(CheckpointError, match=changed):
+        train_linker(infused, examples, loss=loss, settings=fast(epochs=1), out=tmp_path, progress=False)
+
+
+@pytest.mark.parametrize("start", ["inverse", "paper"])
+def test_the_inverse_follows_the_projection_that_the_first_stage_moved(start: Any) -> None:
+    infused = infuse(method=infuser.Kar(start=start))
+    kar = infused.model.base_model.knowledge["base"]  # type: ignore[index, union-attr]
+    before = kar.project.weight.detach().clone()
+    examples = link_examples(linked_texts(), bases_of(infused.sources))
+    train_linker(infused, examples, settings=fast(epochs=5), progress=False)
+    assert not torch.equal(kar.project.weight, before)
+    words = torch.randn(9, 16)
+    with torch.no_grad():
+        projected = kar.project(words)
+        again = kar.project(kar.back(projected))
+    assert (again - projected).norm() < 1e-5 * projected.norm()
+
+
+def test_texts_with_links_and_pairs_of_sentences_are_learned_together() -> None:
+    from transformers import BertForPreTraining
+
+    torch.manual_seed(0)
+    model = BertForPreTraining(infuse().detach().config).float()
+    infused = infuser.infuse(model, infuser.Kar(), sources=[tiny_base()], tokenizer=tiny_tokenizer("bert"))
+    taught = [{**example, "seed": 1} for example in link_examples(linked_texts(), bases_of(infused.sources))]
+    mixed = [*taught, *sentence_pairs([[KNOWN_TEXT, *CONTEXTS.values()]] * 2)]
+    reports: list[StepReport] = []
+    pretrain(infused, mixed, settings=fast(epochs=1, batch_size=6), progress=reports.append)
+    assert set(reports[0].parts) == {"linking", "masked words", "next sentence"}
+    alone: list[StepReport] = []
+    pretrain(infused, taught, settings=fast(epochs=1), progress=alone.append)
+    assert set(alone[0].parts) == {"linking", "masked words"}
+
+
+def test_softmax_needs_a_mention_that_means_something() -> None:
+    infused = infuse()
+    examples = link_examples([LinkedText(KNOWN_TEXT)], bases_of(infused.sources))
+    with pytest.raises(InputError, match="None of 1 examples"):
+        train_linker(infused, examples, loss="softmax")
+
+
+def test_frozen_states_travel_to_workers() -> None:
+    infused = infuse()
+    examples = link_examples(linked_texts(), bases_of(infused.sources))
+    states = FrozenStates(infused, "base", examples)
+    here = states.collate(states.examples)
+    there = ForkingPickler.loads(bytes(ForkingPickler.dumps(states))).collate(states.examples)
+    assert all(torch.equal(here[name], there[name]) for name in here)

@@ -44,7 +44,7 @@ everywhere = pytest.mark.parametrize(("host", "head"), every_host_and_head())
 
 
 def test_the_methods_are_registered() -> None:
-    assert {"kam", "kar"} <= set(METHODS)
+    assert {"ernie", "kam", "kar"} <= set(METHODS)
 
 
 # 1. No knowledge, no change.

@@ -22,7 +22,6 @@ from infuser.errors import InputError, SourceError
 from infuser.hosts import is_new_weight
 from infuser.methods.entity_reader import Found, Trace
 from infuser.methods.ernie import EntityStream, align_entities
-from infuser.methods.kar import set_trainable
 
 TEXTS = [KNOWN_TEXT, "cheap medicine", "buy glipizide near the old bridge"]
 PAIRS = ["the bridge of the town", None, "a pharmacy in the city of Bern"]
@@ -333,7 +332,7 @@ def test_a_base_that_is_not_in_the_batch_has_no_say() -> None:
 
 def test_one_base_can_be_frozen() -> None:
     infused = infuse_bert()
-    set_trainable(infused.model, False, "things")
+    infused.freeze("things")
     loss(infused.model, infused.batch([KNOWN_TEXT]), "encoder").backward()
     learned = {name.split(".")[1] for name, w in infused.model.named_parameters() if _learned(name, w)}
     assert learned == {"places"}

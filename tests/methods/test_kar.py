@@ -19,7 +19,7 @@ import infuser
 from infuser import Kar
 from infuser.errors import InputError, SourceError
 from infuser.methods.entity_reader import Found, Trace
-from infuser.methods.kar import KarLayer, invert, set_trainable
+from infuser.methods.kar import KarLayer, invert
 
 BASES = ("places", "things")
 SETTINGS: dict[str, dict[str, Any]] = {
@@ -230,16 +230,16 @@ def test_a_base_that_is_taken_out_leaves_the_other_exactly_as_it_was(tmp_path: P
 def test_a_frozen_base_stays_while_the_other_learns() -> None:
     infused = infuse_bert()
     batch = infused.collator()(examples("encoder"))
-    set_trainable(infused.model, False, "places")
+    infused.freeze("places")
     loss(infused.model, batch, "encoder").backward()
     gradients = {name: weight.grad for name, weight in infused.model.knowledge.named_parameters()}
     assert all((gradient is None) is name.startswith("places.") for name, gradient in gradients.items())
     assert all(gradient.abs().max() > 0 for gradient in gradients.values() if gradient is not None)
-    set_trainable(infused.model, True)
+    infused.freeze("places", frozen=False)
     loss(infused.model, batch, "encoder").backward()
     assert all(weight.grad is not None for weight in infused.model.knowledge.parameters())
     with pytest.raises(InputError, match="'peoples'"):
-        set_trainable(infused.model, False, "peoples")
+        infused.freeze("peoples")
 
 
 @pytest.mark.parametrize(
@@ -281,6 +281,9 @@ def test_sources_without_vectors_are_refused() -> None:
 
 def test_vectors_of_another_size_are_told_before_anything_is_multiplied() -> None:
     infused = infuse_bert()
-    other = infused.with_sources([tiny_base("places", dim=5), tiny_base("things", dim=6)])
+    bases = (tiny_base("places", dim=5), tiny_base("things", dim=6))
+    with pytest.raises(SourceError, match="cannot take their place"):
+        infused.with_sources(bases)
+    other = replace(infused, sources=bases)  # past the first check
     with pytest.raises(InputError, match=r"'places' have 5 numbers each.*vectors of 8"):
         other.model(**other.batch([KNOWN_TEXT]))

@@ -207,6 +207,7 @@ def pretrain(
     from infuser.linking.joint import joint_examples
     from infuser.linking.training import JOINT, check_masked_head, reads_next_sentence
     from infuser.linking.training import pretrain as train_jointly
+    from infuser.saving import digest
 
     check_masked_head(infused.model)
     pairs = reads_next_sentence(infused.model)
@@ -230,7 +231,7 @@ def pretrain(
     run = Run(out)
     run.begin(
         made_with(settings, loss=loss, model=model, copies=epochs, max_words=max_words)
-        | {"corpus": digest_texts(documents)},
+        | {"corpus": digest_texts(documents), "weights": digest(infused.model.state_dict())[:12]},
         restart=restart,
     )
     with stoppable() as progress:

@@ -144,9 +144,10 @@ def add(
 ) -> None:
     """Add new entities to vectors that were made from descriptions, encoded in the same way.
 
-    Nothing needs to be trained again to use them.
+    Nothing needs to be trained again to use them. A saved model knows its folder
+    by digest: write into a new one, and give it to the model.
 
-    Example: infuser vectors add vectors --entities new.csv --out vectors
+    Example: infuser vectors add vectors --entities new.csv --out vectors-2
     """
     from infuser.knowledge.artifact import check_place
     from infuser.knowledge.descriptions import read_described

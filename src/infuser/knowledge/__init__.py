@@ -17,4 +17,9 @@
 | candidates        | what a mention may mean, and how probable that is, as a folder                      |
 | candidate_rule    | when a stretch of text is a mention                                                 |
 | candidate_files   | counts, names, tagged texts; candidate_imports: the files of KnowBERT and ERNIE     |
+|                   |                                                                                     |
+| entity_vectors    | vectors of entities as a folder, read row by row                                    |
+| vector_files      | such vectors read from files                                                        |
+| vector_training   | the same trained on triples with PyKEEN                                             |
+| vector_encoding   | the same encoded from what is said about entities; descriptions gathers that        |
 """

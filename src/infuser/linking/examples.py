@@ -37,11 +37,19 @@ def link_examples(texts: Sequence[LinkedText], bases: Mapping[str, Source]) -> l
     it means, NOTHING where it means none of its candidates, None where nobody knows.
     """
     found = {name: base.annotate([one.text for one in texts]) for name, base in bases.items()}
+    meant = {span.id for one in texts for span in one.spans}
+    speaks = {  # what a base does not know, these texts do not speak of: nobody knows what its spans mean
+        name: not meant or any(candidate.id in meant for of in of_base for span in of.candidates for candidate in span)
+        for name, of_base in found.items()
+    }
     return [
         {
             "text": one.text,
             "annotations": tuple(of_base[i] for of_base in found.values()),
-            "gold": {name: gold_of(one, of_base[i]) for name, of_base in found.items()},
+            "gold": {
+                name: gold_of(one, of_base[i]) if speaks[name] else (None,) * len(of_base[i].spans)
+                for name, of_base in found.items()
+            },
         }
         for i, one in enumerate(texts)
     ]
@@ -60,4 +68,4 @@ def gold_of(linked: LinkedText, found: Annotations) -> tuple[str | None, ...]:
 
 def bases_of(sources: Iterable[Source]) -> dict[str, Source]:
     """Return the knowledge bases among sources by name."""
-    return {source.name: source for source in sources if hasattr(source, "vectors")}  # type: ignore[attr-defined]
+    return {source.name: source for source in sources if hasattr(source, "look_up")}  # type: ignore[attr-defined]

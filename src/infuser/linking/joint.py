@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 import random
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from infuser.errors import SourceError
 from infuser.linking.masking import sentence_pairs
 from infuser.linking.self_supervision import SelfSupervision, UnambiguousTexts
 from infuser.types import Source, join_pair
+
+logger = logging.getLogger(__name__)
 
 
 def joint_examples(
@@ -35,7 +39,11 @@ def joint_examples(
         examples = [{"text": text, "seed": chance.getrandbits(32)} for _ in range(copies) for text in texts]
     joined = [join_pair(example["text"], example.get("pair")) for example in examples]
     # no name is masked here, so the texts stay what they are and tell which example is whose
-    taught = {one["text"]: one for one in UnambiguousTexts(joined, bases, settings).examples(seed=seed, epoch=0)}
+    try:
+        taught = {one["text"]: one for one in UnambiguousTexts(joined, bases, settings).examples(seed=seed, epoch=0)}
+    except SourceError as error:
+        logger.warning("Words are masked, but linking is not taught. %s", error)
+        taught = {}
     return [
         {**example, "annotations": taught[text]["annotations"], "gold": taught[text]["gold"]}
         if text in taught

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -41,6 +42,10 @@ def link(
     share characters only the best scored is. Long texts are read in windows that cut no mention; only a mention that is
     longer than what the encoder reads is left out.
     """
+    if batch_size < 1 or (threshold is not None and math.isnan(threshold)):
+        raise InputError(
+            f"batch_size={batch_size}, threshold={threshold}: the first is at least 1, the other a number."
+        )
     linker = _Linker(infused, threshold)
     stream = iter(tqdm(texts, desc="linking", unit="text", disable=not progress))
     while some := list(islice(stream, batch_size * _AT_ONCE)):

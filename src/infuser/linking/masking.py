@@ -62,11 +62,12 @@ def sentence_pairs(
         chance = random.Random(f"{seed} {copy}")
         for document in told:
             for first, second in pairwise(document):
-                is_wrong = chance.random() < wrong
+                other = chance.choice(sentences)
+                is_wrong = chance.random() < wrong and other != second
                 examples.append(
                     {
                         "text": first,
-                        "pair": chance.choice(sentences) if is_wrong else second,
+                        "pair": other if is_wrong else second,
                         "next_sentence": int(is_wrong),
                         "seed": chance.getrandbits(32),
                     }
@@ -83,6 +84,8 @@ class MaskingCollator:
         self.collator, self.masking, self.next_sentence = collator, masking or Masking(), next_sentence
         if collator.tokenizer.mask_token_id is None:
             raise InputError("The tokenizer has no mask token, so words cannot be masked.")
+        special = set(collator.tokenizer.all_special_ids)
+        self._words = [number for number in range(len(collator.tokenizer)) if number not in special]
 
     def __call__(self, examples: Sequence[Mapping[str, Any]]) -> dict[str, Tensor]:
         """Return the batch, with `labels` for the masked words and `next_sentence_label` if the model reads it."""
@@ -96,7 +99,8 @@ class MaskingCollator:
         for base in bases_among(self.collator.sources).values():
             self._mask_entities(base, batch, masked, chances)
         if self.next_sentence:
-            batch["next_sentence_label"] = torch.tensor([int(example["next_sentence"]) for example in examples])
+            follows = [int(example.get("next_sentence", IGNORED)) for example in examples]  # not all are pairs
+            batch["next_sentence_label"] = torch.tensor(follows)
         return batch
 
     def _mask_words(
@@ -111,7 +115,7 @@ class MaskingCollator:
             if fate == "masked":
                 ids[place] = tokenizer.mask_token_id
             elif fate == "replaced":
-                ids[place] = chance.randrange(len(tokenizer))
+                ids[place] = chance.choice(self._words)
 
     def _mask_entities(
         self, base: Any, batch: dict[str, Tensor], masked: Tensor, chances: Sequence[random.Random]

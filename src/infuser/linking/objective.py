@@ -18,6 +18,7 @@ from transformers.utils.generic import ModelOutput
 from infuser.errors import InputError
 from infuser.methods.entity_reader import Trace
 from infuser.signals.candidates import part_name
+from infuser.signals.examples import IGNORED
 
 LinkLoss = Literal["margin", "softmax"]
 
@@ -30,12 +31,12 @@ class Losses(ModelOutput):
     parts: dict[str, Tensor] | None = None
 
 
-def margin_loss(scores: Tensor, gold: Tensor, spans: Tensor, margin: float = 0.2) -> Tensor:
+def margin_loss(scores: Tensor, gold: Tensor, margin: float = 0.2) -> Tensor:
     """Return how far right candidates are from being above `margin` and wrong ones below -`margin`.
 
-    All are (batch, M): scores, gold (1 right, 0 wrong, -1 not known or padding), and the span of each candidate. The
-    average over right ones and that over wrong ones weigh the same: there are so many more wrong ones that a plain sum
-    is nearly smallest where a linker rejects everything, and there it stays.
+    Both are (batch, M); gold is 1 right, 0 wrong, -1 not known or padding. The average over right ones and that over
+    wrong ones weigh the same: there are so many more wrong ones that a plain sum is nearly smallest where a linker
+    rejects everything, and there it stays.
     """
     short = torch.where(gold > 0, margin - scores, margin + scores).clamp(min=0)
     right, wrong = gold > 0, gold == 0
@@ -45,7 +46,8 @@ def margin_loss(scores: Tensor, gold: Tensor, spans: Tensor, margin: float = 0.2
 def softmax_loss(scores: Tensor, gold: Tensor, spans: Tensor) -> Tensor:
     """Return minus the log probability of the right candidate among all of its span, averaged over such spans.
 
-    A span whose entity is not among its candidates has no say, and gives exactly no gradient. Shapes as above.
+    A span whose entity is not among its candidates has no say, and gives exactly no gradient. So a linker learns to
+    choose, but never that a mention means none of its candidates. `spans` (batch, M) is the span of each candidate.
     """
     numbers = _numbered(spans)
     with_right = torch.isin(numbers, numbers[gold > 0]) & (gold >= 0)
@@ -69,10 +71,16 @@ def link_loss(kind: LinkLoss, scores: Tensor, batch: Mapping[str, Tensor], base:
     gold, spans = batch[part_name(base, "gold")], batch[part_name(base, "candidates")][..., 0]
     scores = scores.masked_fill(gold < 0, 0.0).float()  # padding may score minus infinity
     if kind == "margin":
-        return margin_loss(scores, gold, spans, margin)
+        return margin_loss(scores, gold, margin)
     if kind == "softmax":
         return softmax_loss(scores, gold, spans)
     raise InputError(f"There is no linker loss {kind!r}; it can be 'margin' or 'softmax'.")
+
+
+def _mean_loss(logits: Tensor, labels: Tensor) -> Tensor:
+    """Return the average loss of those that have a label, 0 if none has."""
+    total = nn.functional.cross_entropy(logits.float(), labels, ignore_index=IGNORED, reduction="sum")
+    return total / (labels != IGNORED).sum().clamp(min=1)
 
 
 class LinkingObjective(nn.Module):
@@ -87,17 +95,18 @@ class LinkingObjective(nn.Module):
     def forward(self, **batch: Any) -> Losses:
         """Return the loss of a batch and its parts: linking, masked words, next sentence, as far as there are any."""
         trace = Trace()
+        labels, follows = batch.pop("labels", None), batch.pop("next_sentence_label", None)
         out = self.model(**batch, knowledge_trace=trace)
         parts: dict[str, Tensor] = {}
         taught = [name for name in self.names if part_name(name, "gold") in batch]
         losses = [link_loss(self.kind, trace.scores[name], batch, name, self.margin) for name in taught]
         if losses:
             parts["linking"] = torch.stack(losses).sum()
-        if getattr(out, "loss", None) is not None:
-            parts["masked words"] = out.loss
-            if "next_sentence_label" in batch:
-                answered = nn.functional.cross_entropy(out.seq_relationship_logits, batch["next_sentence_label"])
-                parts["masked words"], parts["next sentence"] = out.loss - answered, answered
+        if labels is not None:  # a head with two tasks gives no loss of its own unless all texts have both
+            words = out["prediction_logits"] if "prediction_logits" in out else out["logits"]
+            parts["masked words"] = _mean_loss(words.flatten(0, 1), labels.flatten())
+        if follows is not None:
+            parts["next sentence"] = _mean_loss(out["seq_relationship_logits"], follows)
         if not parts:
             raise InputError(
                 "The batch says neither what its mentions mean nor which words are masked: there is nothing to learn. "

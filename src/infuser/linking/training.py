@@ -9,18 +9,24 @@ Each can be killed and called again: with `out` it goes on from its last checkpo
 
 from __future__ import annotations
 
+import hashlib
 import inspect
 from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from transformers import PreTrainedModel
 
 from infuser.errors import InputError
+from infuser.hosts import plain_state
 from infuser.infused import Infused
 from infuser.linking.frozen import FrozenStates, LinkerAlone
+from infuser.linking.linking import check_linker
 from infuser.linking.masking import Masking, MaskingCollator
 from infuser.linking.objective import LinkingObjective, LinkLoss
+from infuser.methods.kar import invert
+from infuser.saving import digest
 from infuser.signals.candidates import bases_among
 from infuser.steps import Example, StepReport
 from infuser.training import TrainResult, TrainSettings, train
@@ -48,17 +54,28 @@ def train_linker(
     bases whose linkers learn; None is all. They learn one after the other, from the lowest block to the highest.
     """
     names = _names(infused, names)
-    _check_gold(examples, names)
+    _check_gold(examples, names, loss)
     kars: Any = infused.model.base_model.knowledge
     results = {}
     for name in sorted(names, key=lambda name: kars[name].layer):
-        states = FrozenStates(infused, name, examples, progress=progress is True)
-        objective = LinkerAlone(infused, name, loss=loss)
         place = None if out is None else out / name
-        results[name] = train(
-            objective, states.examples, states.collate, settings=settings, out=place, progress=progress
-        )
-    infused.model.train(False)
+        states = FrozenStates(infused, name, examples, folder=place, progress=bool(progress))
+        objective = LinkerAlone(infused, name, loss=loss)
+        told = _made_with(infused, examples, [name], loss)
+        try:
+            results[name] = train(
+                objective,
+                states.examples,
+                states.collate,
+                settings=settings,
+                out=place,
+                progress=progress,
+                made_with=told,
+            )
+        finally:
+            infused.model.train(False)
+        if getattr(infused.method, "start", "zero") != "zero":
+            invert(kars[name].project, kars[name].back)  # the projection has moved since it was inverted
     return results
 
 
@@ -80,10 +97,11 @@ def pretrain(
     """
     names = _names(infused, names)
     check_masked_head(infused.model)
-    next_sentence = reads_next_sentence(infused.model) and all("next_sentence" in example for example in examples)
+    next_sentence = reads_next_sentence(infused.model) and any("next_sentence" in example for example in examples)
     collate: Any = MaskingCollator(infused.collator(), masking, next_sentence=next_sentence)
     objective = LinkingObjective(infused.model, names, loss=loss)
-    return train(objective, examples, collate, settings=settings, out=out, progress=progress)
+    told = {**_made_with(infused, examples, names, loss), "masking": asdict(masking or Masking())}
+    return train(objective, examples, collate, settings=settings, out=out, progress=progress, made_with=told)
 
 
 def check_masked_head(model: PreTrainedModel) -> None:
@@ -100,24 +118,34 @@ def reads_next_sentence(model: PreTrainedModel) -> bool:
     return "next_sentence_label" in inspect.signature(model.forward).parameters
 
 
+def _made_with(infused: Infused, examples: Sequence[Example], names: Sequence[str], loss: str) -> dict[str, Any]:
+    """Return what decides the result beside settings and texts: loss, labels, candidates, vectors and the host."""
+    told = hashlib.sha256()
+    for example in examples:
+        told.update(repr((example.get("gold"), example.get("seed"))).encode())
+        for found in example.get("annotations") or ():
+            told.update(repr(found.candidates).encode())
+    vectors = {base.name: base.store.fingerprint() for base in bases_among(infused.sources).values()}
+    host = digest(plain_state(infused.model))
+    return {"loss": loss, "names": list(names), "labels": told.hexdigest(), "vectors": vectors, "host": host}
+
+
 def _names(infused: Infused, names: Sequence[str] | None) -> list[str]:
-    known = [base.name for base in bases_among(infused.sources).values()]
-    if not known or not hasattr(next(iter(infused.model.base_model.knowledge.children()), None), "linker"):  # type: ignore[union-attr]
-        raise InputError("This model has no linker. Infuse it with Kar() and knowledge bases.")
+    known = [base.name for base in check_linker(infused).values()]
     unknown = [name for name in names or () if name not in known]
     if unknown:
         raise InputError(f"There is no knowledge base {unknown[0]!r} in this model; it has {', '.join(known)}.")
     return list(names) if names is not None else known
 
 
-def _check_gold(examples: Sequence[Example], names: Sequence[str]) -> None:
-    """Refuse examples from which no linker can learn anything."""
+def _check_gold(examples: Sequence[Example], names: Sequence[str], loss: str) -> None:
+    """Refuse examples from which no linker can learn anything; of a mention that means nothing, softmax learns none."""
     known = sum(
         1
         for example in examples
         for name in names
         for meant in (example.get("gold") or {}).get(name, ())
-        if meant is not None
+        if meant or (meant is not None and loss != "softmax")
     )
     if not known:
         raise InputError(

@@ -1,4 +1,13 @@
-"""One paper, one file. A method is a frozen dataclass of settings with two verbs, `attach` and `detach`."""
+"""One paper, one file. A method is a frozen dataclass of settings with two verbs, `attach` and `detach`.
+
+| file          | holds                                                                               |
+|---------------|-------------------------------------------------------------------------------------|
+| kam           | maps fused into attention; kam_reader draws them, kam_scores does the arithmetic    |
+| kar           | a linker per knowledge base between two blocks, and words that read what it found   |
+| ernie         | a stream of entities beside the words                                               |
+| entity_reader | what kar and ernie share: the knowledge of a batch on its way into the encoder      |
+| layers        | what they are built of                                                              |
+"""
 
 from infuser.methods.ernie import Ernie
 from infuser.methods.kam import Kam

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,7 +11,9 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from infuser.errors import InputError, SourceError
+from infuser.hosts import hook_blocks, unhook_blocks
 from infuser.signals.candidates import PARTS, bases_among, part_name
+from infuser.signals.reading import real_tokens
 from infuser.types import Source
 
 
@@ -131,25 +133,17 @@ class EntityReader:
     The encoder holds the new weights as `knowledge`, a `Bases`.
     """
 
-    travel: Callable[[PreTrainedModel, dict[str, Found], Tensor, Trace | None], object]
-    """Encoder, what each base found, (batch, seq) True for real tokens, trace -> the `knowledge` of the call."""
+    travel: Callable[[PreTrainedModel, dict[str, Found], Trace | None], object]
+    """Encoder, what each base found, trace -> the `knowledge` of the call."""
 
     def __call__(
         self, base: PreTrainedModel, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Replace the tensors of the batch by one `knowledge` keyword, which the host passes down to its blocks."""
         given = {name: kwargs.pop(name) for name in list(kwargs) if name.startswith("knowledge_")}
-        named = dict(zip(("input_ids", "attention_mask"), args, strict=False)) | kwargs
-        tokens, mask = named.get("input_ids"), named.get("attention_mask")
-        tokens = named.get("inputs_embeds") if tokens is None else tokens
-        if tokens is None:
-            return args, kwargs  # the host itself says what it needs
-        if mask is not None and mask.dim() != 2:
-            raise InputError(
-                f"Knowledge needs an attention_mask of shape (batch, seq) to tell words from padding, got "
-                f"{tuple(mask.shape)}. Pass the tokenizer's own mask."
-            )
-        real = torch.ones(tokens.shape[:2], dtype=torch.bool, device=tokens.device) if mask is None else mask.bool()
+        real = real_tokens(args, kwargs) if given else None
+        if real is None:
+            return args, kwargs
         bases: Any = base.knowledge
         found = {
             name: found_in(given, name, base.dtype, layer.size)
@@ -159,7 +153,7 @@ class EntityReader:
         if "knowledge_length" in given:
             found = {name: _follow_padding(one, given["knowledge_length"], real) for name, one in found.items()}
         if found:
-            kwargs["knowledge"] = self.travel(base, found, real, given.get("knowledge_trace"))
+            kwargs["knowledge"] = self.travel(base, found, given.get("knowledge_trace"))
         return args, kwargs
 
 
@@ -207,8 +201,21 @@ def sizes_of(sources: Iterable[Source], method: str) -> dict[str, int]:
     return sizes
 
 
-def remove_reader(base: nn.Module) -> None:
-    """Take the reader away that stands before an encoder."""
+def put_in(
+    host: PreTrainedModel, layers: Mapping[str, nn.Module], travel: Callable[..., object], blocks: Collection[int]
+) -> None:
+    """Put the new weights of each knowledge base into a host, hooks behind these blocks, and a reader before all."""
+    base = host.base_model
+    base.knowledge = Bases(layers).to(host.device, host.dtype).train(base.training)
+    base.register_forward_pre_hook(EntityReader(travel), with_kwargs=True)
+    hook_blocks(host, blocks)
+
+
+def take_out(host: PreTrainedModel) -> None:
+    """Take everything out again that `put_in` put in."""
+    base = host.base_model
+    unhook_blocks(host)
+    del base.knowledge
     hooks = base._forward_pre_hooks
     for key in [key for key, hook in hooks.items() if isinstance(hook, EntityReader)]:
         hooks.pop(key)

@@ -24,8 +24,8 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from infuser.errors import InputError
-from infuser.hosts import anatomy_of, hook_blocks, n_blocks, unhook_blocks
-from infuser.methods.entity_reader import Bases, EntityReader, Found, Trace, remove_reader, sizes_of
+from infuser.hosts import anatomy_of, n_blocks
+from infuser.methods.entity_reader import Found, Trace, put_in, sizes_of, take_out
 from infuser.methods.layers import MultiHead
 from infuser.registry import METHODS
 from infuser.types import Source
@@ -157,7 +157,7 @@ class Travelling:
         return states
 
 
-def _travel(base: PreTrainedModel, found: dict[str, Found], real: Tensor, trace: Trace | None) -> Travelling:
+def _travel(base: PreTrainedModel, found: dict[str, Found], trace: Trace | None) -> Travelling:
     bases: Any = base.knowledge
     streams = dict(bases.items())
     aligned = {name: align_entities(of_base, streams[name].min_prior) for name, of_base in found.items()}
@@ -209,17 +209,13 @@ class Ernie:
         anatomy_of(host)
         sizes = sizes_of(sources, "Ernie")
         layers = self.places(host)
-        base, hidden = host.base_model, host.config.hidden_size
+        hidden = host.config.hidden_size
         streams = {name: EntityStream(hidden, size, layers=layers, settings=self) for name, size in sizes.items()}
-        base.knowledge = Bases(streams).to(host.device, host.dtype).train(base.training)
-        base.register_forward_pre_hook(EntityReader(_travel), with_kwargs=True)
-        hook_blocks(host, set(layers))
+        put_in(host, streams, _travel, set(layers))
 
     def detach(self, host: PreTrainedModel) -> None:
         """Take everything out again that `attach` put in."""
-        unhook_blocks(host)
-        remove_reader(host.base_model)
-        del host.base_model.knowledge
+        take_out(host)
 
     def places(self, host: PreTrainedModel) -> range:
         """Return the blocks of a host behind which fusions stand."""

@@ -12,7 +12,7 @@ from transformers import PreTrainedModel
 from infuser.errors import InputError
 from infuser.hosts import check_plugged_in, terms_for_layers
 from infuser.signals.maps import draw_maps
-from infuser.signals.reading import follow_padding
+from infuser.signals.reading import follow_padding, real_tokens
 
 
 @dataclass(slots=True)
@@ -57,19 +57,11 @@ class KnowledgeReader:
         if boxes.dim() == 4:  # multiple choice: the head flattens (batch, choices) for its own tensors only
             boxes, weights = boxes.flatten(0, 1), weights.flatten(0, 1)
             terms = None if terms is None else terms.flatten(0, 1)
-        given = dict(zip(("input_ids", "attention_mask"), args, strict=False)) | kwargs
-        tokens, mask = given.get("input_ids"), given.get("attention_mask")
-        tokens = given.get("inputs_embeds") if tokens is None else tokens
-        if tokens is None:
+        rows = real_tokens(args, kwargs)
+        if rows is None:
             return args, kwargs  # the host itself says what it needs
-        if mask is not None and mask.dim() != 2:
-            raise InputError(
-                f"Knowledge needs an attention_mask of shape (batch, seq) to tell words from padding, got "
-                f"{tuple(mask.shape)}. Pass the tokenizer's own mask."
-            )
-        rows = torch.ones(tokens.shape[:2], dtype=torch.bool, device=tokens.device) if mask is None else mask.bool()
         boxes = boxes if length is None else follow_padding(boxes, length, rows)
-        positions = given.get("position_ids")
+        positions = kwargs.get("position_ids")
         kwargs["knowledge"] = self.read(base, boxes, weights.to(base.dtype), terms, rows, positions)
         return args, kwargs
 

@@ -26,8 +26,8 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from infuser.errors import InputError
-from infuser.hosts import anatomy_of, hook_blocks, n_blocks, unhook_blocks
-from infuser.methods.entity_reader import AllTold, Bases, EntityReader, Found, Trace, remove_reader, sizes_of
+from infuser.hosts import anatomy_of, n_blocks
+from infuser.methods.entity_reader import AllTold, Found, Trace, put_in, sizes_of, take_out
 from infuser.methods.layers import Block, FeedForward, MultiHead
 from infuser.registry import METHODS
 from infuser.types import Source
@@ -138,7 +138,7 @@ class Travelling:
         return states
 
 
-def _travel(base: PreTrainedModel, found: dict[str, Found], real: Tensor, trace: Trace | None) -> Travelling:
+def _travel(base: PreTrainedModel, found: dict[str, Found], trace: Trace | None) -> Travelling:
     return Travelling(base, found, trace, learns=torch.is_grad_enabled())
 
 
@@ -180,17 +180,13 @@ class Kar:
         anatomy_of(host)
         sizes = sizes_of(sources, "Kar")
         layers = self.places(host, list(sizes))
-        base, hidden = host.base_model, host.config.hidden_size
+        hidden = host.config.hidden_size
         kars = {name: KarLayer(hidden, size, layer=layers[name], settings=self) for name, size in sizes.items()}
-        base.knowledge = Bases(kars).to(host.device, host.dtype).train(base.training)
-        base.register_forward_pre_hook(EntityReader(_travel), with_kwargs=True)
-        hook_blocks(host, set(layers.values()))
+        put_in(host, kars, _travel, set(layers.values()))
 
     def detach(self, host: PreTrainedModel) -> None:
         """Take everything out again that `attach` put in."""
-        unhook_blocks(host)
-        remove_reader(host.base_model)
-        del host.base_model.knowledge
+        take_out(host)
 
     def without(self, host: PreTrainedModel, name: str) -> Self:
         """Take one knowledge base out of a host, leave the others where they are, and return the settings of these."""
@@ -216,15 +212,6 @@ class Kar:
             if layer not in range(n):
                 raise InputError(f"Kar(layers={{{name!r}: {layer}}}): this host has {n} blocks, 0 to {n - 1}.")
         return dict(self.layers)
-
-
-def set_trainable(host: PreTrainedModel, trainable: bool, name: str | None = None) -> None:
-    """Let the weights of one knowledge base (or of all) learn, or freeze them."""
-    kars: Any = host.base_model.knowledge
-    if name is not None:
-        _check_name(name, kars)
-    for weight in (kars if name is None else kars[name]).parameters():
-        weight.requires_grad_(trainable)
 
 
 def _check_name(name: str, kars: Any) -> None:

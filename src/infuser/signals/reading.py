@@ -7,7 +7,7 @@ tokenizer puts the knowledge_* tensors into that result. Asked for anything but 
 from __future__ import annotations
 
 import copy
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
@@ -72,6 +72,21 @@ def reading_tokenizer(collator: Collator, *, with_terms: bool = False) -> PreTra
     tokenizer.knowledge_with_terms = with_terms
     result: PreTrainedTokenizerBase = tokenizer
     return result
+
+
+def real_tokens(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tensor | None:
+    """Return (batch, seq) True for real tokens of a call of an encoder; None if it brings no tokens at all."""
+    given = dict(zip(("input_ids", "attention_mask"), args, strict=False)) | dict(kwargs)
+    tokens, mask = given.get("input_ids"), given.get("attention_mask")
+    tokens = given.get("inputs_embeds") if tokens is None else tokens
+    if tokens is None:
+        return None
+    if mask is not None and mask.dim() != 2:
+        raise InputError(
+            f"Knowledge needs an attention_mask of shape (batch, seq) to tell words from padding, got "
+            f"{tuple(mask.shape)}. Pass the tokenizer's own mask."
+        )
+    return torch.ones(tokens.shape[:2], dtype=torch.bool, device=tokens.device) if mask is None else mask.bool()
 
 
 def follow_padding(boxes: Tensor, length: Tensor, rows: Tensor) -> Tensor:

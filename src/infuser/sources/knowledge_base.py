@@ -146,12 +146,14 @@ class KnowledgeBase:
 
     def _check(self, candidates: tuple[Candidate, ...]) -> None:
         ids = [candidate.id for candidate in candidates]
-        wrong = [candidate for candidate in candidates if ids.count(candidate.id) > 1 or not candidate.prior > 0]
+        wrong = [
+            candidate for candidate in candidates if ids.count(candidate.id) > 1 or not 0 < candidate.prior <= 1.001
+        ]
         if wrong:
             raise SourceError(
                 f"{type(self.candidates).__name__} offers the candidate {wrong[0].id!r} with the prior "
                 f"{wrong[0].prior!r}, {ids.count(wrong[0].id)} time(s) for one mention. A source offers each entity "
-                "once, with a prior above 0."
+                "once, with a prior above 0 and up to 1."
             )
 
     def _unknown(self, id: str, who: str) -> SourceError:
