@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 from miniatures import Repeats, tiny_host, tiny_tokenizer
+from tiny_infusions import KNOWN_TEXT, infuse_tiny
 
 import infuser
 from infuser.errors import InputError
@@ -142,3 +143,12 @@ def test_answers_follow_the_kind_of_problem() -> None:
     number = tiny_host("bert", "sequence-classification", num_labels=1)
     torch.testing.assert_close(probabilities(number, logits[:, :1]), logits[:, :1])
     assert label_names(number) == ["score"]
+
+
+@pytest.mark.parametrize("method", ["kar", "ernie"])
+def test_a_method_between_the_blocks_is_seen_in_the_attention_above_it(method: str) -> None:
+    infused = infuse_tiny("bert", "sequence-classification", method, num_hidden_layers=3)
+    before = infused.model.config._attn_implementation
+    explanation = explain(infused, KNOWN_TEXT, layer=-1)
+    assert np.abs(explanation.infused - explanation.plain).max() > 1e-3
+    assert infused.model.config._attn_implementation == before

@@ -336,7 +336,7 @@ DAMAGES: dict[str, tuple[Any, str]] = {
     "card lacks the method": (lambda d: edit_card(d, method=None), "lacks a usable method"),
     "card lacks the sources": (lambda d: edit_card(d, sources=None), "lacks a usable sources"),
     "unknown form": (lambda d: edit_card(d, form="half"), "lacks a usable form"),
-    "unknown method": (lambda d: edit_card(d, method={"name": "kan", "settings": {}}), "Did you mean 'kam'"),
+    "unknown method": (lambda d: edit_card(d, method={"name": "kamm", "settings": {}}), "Did you mean 'kam'"),
     "method without name": (lambda d: edit_card(d, method={"settings": {}}), "cannot be set up"),
     "unknown setting": (lambda d: edit_card(d, method={"name": "kam", "settings": {"beta": 1}}), "cannot be set up"),
     "wrong setting": (lambda d: edit_card(d, method={"name": "kam", "settings": {"kernel_size": 4}}), "kernel_size=4"),

@@ -100,12 +100,15 @@ def _run_both(infused: Infused, text: str, pair: str | None) -> tuple[dict[str, 
 
 @torch.inference_mode()
 def _run(model: PreTrainedModel, batch: Mapping[str, Tensor]) -> Any:
-    was_training = model.training
+    was_training, attention = model.training, model.config._attn_implementation
     model.train(False)  # dropout would blur what is compared
+    if attention == "sdpa":  # it tells no attention; methods between the blocks leave it in place
+        model.set_attn_implementation("eager")
     try:
         return model(**batch, output_attentions=True)
     finally:
         model.train(was_training)
+        model.set_attn_implementation(attention)
 
 
 def _within(number: int, n: int, what: str) -> int:

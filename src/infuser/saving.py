@@ -112,18 +112,33 @@ def load(directory: Path, *, sources: Sequence[Source] | None, base: str | None)
 
 
 def restore(model: PreTrainedModel, checkpoint: Path) -> None:
-    """Fill in the new weights that a checkpoint of an infused model holds, as `transformers.Trainer` writes it."""
+    """Fill in the new weights that a checkpoint of an infused model holds, as `transformers.Trainer` writes it.
+
+    Of a folder that `Infused.save` wrote, those of knowledge bases are taken if they fit: they stand between the
+    blocks, whatever head comes above. Maps belong to their sources and start anew.
+    """
     found: dict[str, Tensor] = {}
     for path in sorted(checkpoint.glob("model*.safetensors")):
         with safe_open(path, framework="pt") as file:
             found |= {name: file.get_tensor(name) for name in file.keys() if is_new_weight(name)}  # noqa: SIM118
     if found:
-        own, prefix = model.state_dict(), f"{model.base_model_prefix}."
-        named = {}
-        for name, tensor in found.items():  # a head more or less changes the beginning of all names
-            spellings = (name, name.removeprefix(prefix), prefix + name)
-            named[next((spelling for spelling in spellings if spelling in own), name)] = tensor
-        _fill(model, named, checkpoint)
+        _fill(model, _renamed(model, found), checkpoint)
+    elif (checkpoint / _NEW).is_file() and hasattr(model.base_model, "knowledge"):
+        new = {name: tensor for name, tensor in _read_new(checkpoint / _NEW).items() if is_new_weight(name)}
+        named = _renamed(model, new)
+        own = {name: tensor.shape for name, tensor in model.state_dict().items() if is_new_weight(name)}
+        if {name: tensor.shape for name, tensor in named.items()} == own:  # a linker goes on with another head
+            _fill(model, named, checkpoint / _NEW)
+
+
+def _renamed(model: PreTrainedModel, found: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """Return tensors under the model's own names: a head more or less changes the beginning of all names."""
+    own, prefix = model.state_dict(), f"{model.base_model_prefix}."
+    named = {}
+    for name, tensor in found.items():
+        spellings = (name, name.removeprefix(prefix), prefix + name)
+        named[next((spelling for spelling in spellings if spelling in own), name)] = tensor
+    return named
 
 
 def digest(state: Mapping[str, Tensor]) -> str:

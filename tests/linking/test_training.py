@@ -218,3 +218,16 @@ def test_frozen_states_travel_to_workers() -> None:
     here = states.collate(states.examples)
     there = ForkingPickler.loads(bytes(ForkingPickler.dumps(states))).collate(states.examples)
     assert all(torch.equal(here[name], there[name]) for name in here)
+
+
+def test_a_trained_linker_goes_on_under_the_head_of_a_task(tmp_path: Path) -> None:
+    infused = infuse()
+    examples = link_examples(linked_texts(), bases_of(infused.sources))
+    train_linker(infused, examples, settings=fast(epochs=3), progress=False)
+    infused.save(tmp_path / "linker")
+    task = infuser.infuse(
+        str(tmp_path / "linker"), infused.method, sources=infused.sources, task="sequence-classification", num_labels=2
+    )
+    assert task.link(KNOWN_TEXT) == infused.link(KNOWN_TEXT)
+    other = infuser.infuse(str(tmp_path / "linker"), infuser.Kar(inner=7), sources=infused.sources)
+    assert other.link(KNOWN_TEXT) != infused.link(KNOWN_TEXT)  # another method begins anew

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from infuser.errors import SourceError
-from infuser.sources import Correlation, Graph, Phrases
+from infuser.sources import Candidates, Correlation, Graph, Phrases
 from infuser.sources.placebo import shuffle
 from infuser.types import PAIR_BREAK, Annotations, Link, Span, Term, join_pair
 from infuser.words import find_words
@@ -108,3 +108,14 @@ def test_examples_that_do_not_fit_together_are_refused() -> None:
         shuffle([(one,), (two,)], breaks=[None])
     with pytest.raises(SourceError, match="No pair break stands at character 0"):
         shuffle([(one,), (two,)], breaks=[0, None])
+
+
+def test_candidates_go_along_with_their_spans() -> None:
+    source = Candidates.tiny()
+    texts = ["Bern has a shop in the old town", "New York is far from Bern and its lake", "a shop near me"]
+    annotated = [(found,) for found in source.annotate(texts)]
+    for [one], [other] in zip(annotated, shuffle(annotated, seed=1), strict=True):
+        assert other.text == one.text
+        assert len(other.candidates) == len(other.spans)
+    kept = [candidates for [found] in shuffle(annotated, seed=1) for candidates in found.candidates]
+    assert Counter(kept) == Counter(candidates for [found] in annotated for candidates in found.candidates)

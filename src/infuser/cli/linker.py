@@ -57,7 +57,13 @@ app = typer.Typer(
 )
 
 _STEPS = "Training"
-Loss = Annotated[Literal["margin", "softmax"], typer.Option(help="How right and wrong candidates are told apart.")]
+Loss = Annotated[
+    Literal["margin", "softmax"],
+    typer.Option(
+        help="margin: the right candidate above the threshold, wrong ones below. softmax: the right one above the "
+        "others; it never learns that a mention means none of its candidates."
+    ),
+]
 OutFolder = Annotated[Path, typer.Option(help="Folder for the model, the record of the run and its checkpoints.")]
 
 

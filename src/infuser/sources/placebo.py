@@ -98,7 +98,8 @@ def _moved(
         Term(term.text, tuple((new_place[number], weight) for number, weight in term.ties if number in new_place))
         for term in found.terms
     ]
-    return Annotations(text, tuple(spans), tuple(links), tuple(term for term in terms if term.ties))
+    candidates = tuple(found.candidates[number] for number in new_place) if found.candidates else ()
+    return Annotations(text, tuple(spans), tuple(links), tuple(term for term in terms if term.ties), candidates)
 
 
 def _laid_on(span: Span, words: list[Word], new_words: list[Word]) -> Span:
