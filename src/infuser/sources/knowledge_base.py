@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -145,14 +146,14 @@ class KnowledgeBase:
         return known
 
     def _check(self, candidates: tuple[Candidate, ...]) -> None:
-        ids = [candidate.id for candidate in candidates]
+        times = Counter(candidate.id for candidate in candidates)
         wrong = [
-            candidate for candidate in candidates if ids.count(candidate.id) > 1 or not 0 < candidate.prior <= 1.001
+            candidate for candidate in candidates if times[candidate.id] > 1 or not 0 < candidate.prior <= 1.001
         ]
         if wrong:
             raise SourceError(
                 f"{type(self.candidates).__name__} offers the candidate {wrong[0].id!r} with the prior "
-                f"{wrong[0].prior!r}, {ids.count(wrong[0].id)} time(s) for one mention. A source offers each entity "
+                f"{wrong[0].prior!r}, {times[wrong[0].id]} time(s) for one mention. A source offers each entity "
                 "once, with a prior above 0 and up to 1."
             )
 
