@@ -68,7 +68,8 @@ def link(
 ) -> None:
     """Link the mentions in texts to the entities they mean.
 
-    Writes one JSON object per text, in order: the text and its mentions,
+    Prints a table for --text. For files it writes one JSON object per text
+    (to --out, or to the terminal), in order: the text and its mentions,
     each with its place, its entity, its score and the best candidates. A
     text of any length is read whole.
 

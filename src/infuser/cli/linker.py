@@ -100,7 +100,9 @@ def train(
     layer: Annotated[
         int | None, typer.Option(help="Block behind which it stands, from 0.", show_default="the last but one")
     ] = None,
-    threshold: Annotated[float, typer.Option(help="A candidate with a lower score is not linked.")] = 0.0,
+    threshold: Annotated[
+        float, typer.Option(help="A candidate with a lower score is not linked. Scores are no probabilities.")
+    ] = 0.0,
     task: Annotated[
         Literal["encoder", "masked-lm", "pretraining"],
         typer.Option(help="The head that the model keeps; `infuser linker pretrain` needs one of the last two."),

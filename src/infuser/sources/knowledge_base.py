@@ -147,9 +147,7 @@ class KnowledgeBase:
 
     def _check(self, candidates: tuple[Candidate, ...]) -> None:
         times = Counter(candidate.id for candidate in candidates)
-        wrong = [
-            candidate for candidate in candidates if times[candidate.id] > 1 or not 0 < candidate.prior <= 1.001
-        ]
+        wrong = [candidate for candidate in candidates if times[candidate.id] > 1 or not 0 < candidate.prior <= 1.001]
         if wrong:
             raise SourceError(
                 f"{type(self.candidates).__name__} offers the candidate {wrong[0].id!r} with the prior "
