@@ -108,7 +108,8 @@ def _run(model: PreTrainedModel, batch: Mapping[str, Tensor]) -> Any:
         return model(**batch, output_attentions=True)
     finally:
         model.train(was_training)
-        model.set_attn_implementation(attention)
+        if attention == "sdpa":
+            model.set_attn_implementation(attention)
 
 
 def _within(number: int, n: int, what: str) -> int:

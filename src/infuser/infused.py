@@ -155,8 +155,8 @@ def infuse(
 
     `task` picks the head when a checkpoint is loaded; other options (num_labels=2, ...) go to `from_pretrained`. A
     checkpoint that `transformers.Trainer` wrote of an infused model gives its new weights back, too. Of a directory
-    that `Infused.save` wrote, the host is taken and, if method and knowledge bases are the same, their weights:
-    a trained linker under another head. `infuser.load` reads all of it.
+    that `Infused.save` wrote, the host is taken and, if they have the same names and shapes, the weights of knowledge
+    bases: a trained linker under another head. `infuser.load` reads all of it.
     """
     listed: list[Any] = list(sources) if isinstance(sources, Iterable) and not isinstance(sources, str) else [sources]
     if not listed:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from rich.console import Console
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from infuser.linking.examples import LinkedText
     from infuser.linking.scores import LinkScores
     from infuser.sources import KnowledgeBase
-    from infuser.steps import StepReport
 
 _COLUMNS = {
     "precision": "precision",
@@ -79,19 +78,3 @@ def tell_scores(console: Console, scores: dict[str, LinkScores]) -> None:
         highlight=False,
         soft_wrap=True,
     )
-
-
-def in_lines(console: Console) -> Callable[[StepReport], None]:
-    """Return a reporter for log files: a line now and then, with the parts of the loss."""
-
-    def show(report: StepReport) -> None:
-        if report.step == report.n_steps or report.step % max(1, report.n_steps // 20) == 0:
-            parts = "".join(f", {name} {value:.4f}" for name, value in report.parts.items())
-            speed = f"{report.examples_per_second:.0f} examples/s"
-            console.print(
-                f"step {report.step} of {report.n_steps}: loss {report.loss:.4f}{parts}, {speed}",
-                highlight=False,
-                soft_wrap=True,
-            )
-
-    return show

@@ -15,9 +15,9 @@ from rich.console import Console
 
 from infuser.cli.files import counted
 from infuser.cli.linker_data import check_examples
-from infuser.cli.linker_scores import in_lines
 from infuser.cli.models import CARD, find_checkpoint, loading
 from infuser.cli.runs import Run, digest_of
+from infuser.cli.telling import in_lines
 
 if TYPE_CHECKING:
     from infuser.infused import Infused
@@ -76,7 +76,7 @@ def infuse_base(checkpoint: str, method: Any, base: KnowledgeBase, task: str, se
     told = Console(stderr=True)
     folder = find_checkpoint(checkpoint, told)
     if (Path(folder) / CARD).exists():
-        told.print(f"{checkpoint} is infused already; here its encoder gets a new linker.")
+        told.print(f"{checkpoint} is infused already: a linker of the same shape goes on from there.")
     with loading(told, checkpoint):
         import transformers
 

@@ -93,9 +93,12 @@ def in_lines(console: Console) -> Callable[[StepReport], None]:
     def show(report: StepReport) -> None:
         if report.step == report.n_steps or report.step % max(1, report.n_steps // 20) == 0:
             best = "" if report.best is None else f", best {report.best:.4f}"
+            parts = "".join(f", {name} {value:.4f}" for name, value in report.parts.items())
             speed = f"{report.examples_per_second:.0f} examples/s"
             console.print(
-                f"step {report.step} of {report.n_steps}: loss {report.loss:.4f}{best}, {speed}", highlight=False
+                f"step {report.step} of {report.n_steps}: loss {report.loss:.4f}{parts}{best}, {speed}",
+                highlight=False,
+                soft_wrap=True,
             )
 
     return show
