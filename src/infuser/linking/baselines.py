@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-import numpy as np
-
 from infuser.knowledge.candidates import CandidateStore
-from infuser.linking.mentions import Mention, Scored, without_overlaps
+from infuser.linking.mentions import Mention, Scored, decide, without_overlaps
 from infuser.types import Annotations, Candidate, Source
 
 
@@ -44,14 +42,11 @@ def _link(
 def _mention(
     found: Annotations, place: int, score: Callable[[Candidate], float], threshold: float, base: str
 ) -> Mention:
-    span, candidates = found.spans[place], found.candidates[place]
+    candidates = found.candidates[place]
     scores = [score(candidate) for candidate in candidates]
     counting = sum(value for value in scores if value >= threshold)
     scored = [
         Scored(candidate.id, candidate.prior, value, value / counting if counting and value >= threshold else 0.0)
         for candidate, value in zip(candidates, scores, strict=True)
     ]
-    scored.sort(key=lambda one: (-one.score, -one.prior))
-    best = scored[0].score if scored else -np.inf
-    linked = scored[0].id if scored and best >= threshold else None
-    return Mention(span.start, span.end, found.text[span.start : span.end], linked, best, tuple(scored), base)
+    return decide(found, place, scored, threshold, base)

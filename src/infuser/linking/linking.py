@@ -13,7 +13,7 @@ from torch import Tensor
 from tqdm.auto import tqdm
 
 from infuser.errors import InputError
-from infuser.linking.mentions import Mention, Scored, without_overlaps
+from infuser.linking.mentions import Mention, Scored, decide, without_overlaps
 from infuser.linking.windows import MAX_WORDS, cut_windows, move_mentions
 from infuser.methods.entity_reader import Trace, ask
 from infuser.signals.candidates import Base, bases_among, part_name
@@ -166,7 +166,7 @@ def _mentions(
     for (start, end), place, size in zip(spans.tolist(), places, sizes, strict=True):
         if end <= start:
             continue
-        span, candidates = found.spans[place], found.candidates[place]
+        candidates = found.candidates[place]
         scored = [
             Scored(candidate.id, candidate.prior, score, weight)
             for candidate, score, weight in zip(
@@ -174,9 +174,5 @@ def _mentions(
             )
         ]
         first += size
-        scored.sort(key=lambda one: (-one.score, -one.prior))
-        best = scored[0].score if scored else -torch.inf
-        linked = scored[0].id if scored and best >= threshold else None
-        text = found.text[span.start : span.end]
-        mentions.append(Mention(span.start, span.end, text, linked, best, tuple(scored), name))
+        mentions.append(decide(found, place, scored, threshold, name))
     return mentions

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+
+from infuser.types import Annotations
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,15 @@ class Mention:
     """Everything it may mean, the highest score first."""
     base: str = ""
     """The knowledge base that offered them."""
+
+
+def decide(found: Annotations, place: int, scored: Iterable[Scored], threshold: float, base: str) -> Mention:
+    """Return one span of annotations as a mention, linked to its best candidate if that reaches the threshold."""
+    span = found.spans[place]
+    ranked = tuple(sorted(scored, key=lambda one: (-one.score, -one.prior)))
+    best = ranked[0].score if ranked else -math.inf
+    linked = ranked[0].id if ranked and best >= threshold else None
+    return Mention(span.start, span.end, found.text[span.start : span.end], linked, best, ranked, base)
 
 
 def without_overlaps(mentions: Iterable[Mention]) -> list[Mention]:
