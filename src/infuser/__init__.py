@@ -22,10 +22,14 @@ _HOMES = {
     "Correlation": "infuser.sources",
     "Graph": "infuser.sources",
     "KnowledgeBase": "infuser.sources",
+    "Known": "infuser.sources",
+    "Sampling": "infuser.sources",
+    "Selective": "infuser.sources",
     "EntityVectors": "infuser.knowledge.entity_vectors",
     "Ernie": "infuser.methods",
     "Kam": "infuser.methods",
     "Kar": "infuser.methods",
+    "Spectral": "infuser.methods.spectral",
     "Infused": "infuser.infused",
     "infuse": "infuser.infused",
     "load": "infuser.infused",
@@ -53,6 +57,7 @@ if TYPE_CHECKING:
     from infuser.methods import Ernie as Ernie
     from infuser.methods import Kam as Kam
     from infuser.methods import Kar as Kar
+    from infuser.methods.spectral import Spectral as Spectral
     from infuser.registry import METHODS as METHODS
     from infuser.registry import SOURCES as SOURCES
     from infuser.signals import Collator as Collator
@@ -61,7 +66,10 @@ if TYPE_CHECKING:
     from infuser.sources import Entities as Entities
     from infuser.sources import Graph as Graph
     from infuser.sources import KnowledgeBase as KnowledgeBase
+    from infuser.sources import Known as Known
     from infuser.sources import Phrases as Phrases
+    from infuser.sources import Sampling as Sampling
+    from infuser.sources import Selective as Selective
     from infuser.training import TrainSettings as TrainSettings
     from infuser.training import evaluate as evaluate
     from infuser.training import train as train

@@ -17,6 +17,7 @@ from infuser.registry import SOURCES
 from infuser.reports.explanation import Explanation
 from infuser.signals import draw_maps
 from infuser.signals.long_texts import shorten
+from infuser.sources import Selective
 from infuser.types import Source
 
 _WORD_STARTS = ("##", "Ġ", "▁")
@@ -68,6 +69,8 @@ def source_names(sources: Sequence[Source]) -> list[str]:
     """Return a name for each source that people recognise, numbered where two are of one kind."""
     kinds = []
     for source in sources:
+        while isinstance(source, Selective):  # what it selects from is what people know
+            source = source.source
         try:
             kinds.append(SOURCES.name_of(source))
         except UnknownNameError:  # a class of the user's own, never registered

@@ -93,8 +93,10 @@ def read_steps(
     while at < steps.stop:
         epoch, done = divmod(at, plan.n_epoch_steps)
         shares = plan.epoch(epoch, process, n_processes)[done:]
+        for_epoch = getattr(collate, "for_epoch", None)  # knowledge may be drawn anew for each epoch
+        drawing = collate if for_epoch is None else for_epoch(epoch, seed=plan.seed)
         batches = iter(
-            loader(examples, collate, n_workers, batch_sampler=[read for step in shares for read, _ in step])
+            loader(examples, drawing, n_workers, batch_sampler=[read for step in shares for read, _ in step])
         )
         for step in shares:
             yield [(next(batches), share) for _, share in step]

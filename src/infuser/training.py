@@ -23,6 +23,7 @@ from infuser.checkpoints import CheckpointStore, copy_weights, describe_examples
 from infuser.errors import InputError
 from infuser.evaluation import Scores, evaluate, score
 from infuser.hosts import is_new_weight
+from infuser.methods.spectral import Spectral
 from infuser.steps import (
     Collate,
     Example,
@@ -160,11 +161,12 @@ def train(
     resume: bool = True,
     progress: bool | Callable[[StepReport], None] = True,
     made_with: Mapping[str, Any] | None = None,
+    spectral: Spectral | None = None,
 ) -> TrainResult:
     """Fine-tune `model` in place; with a dev set it ends with its best weights, else with its last.
 
     With `out`, checkpoints go there, and the same call made again goes on from the newest one. `made_with` is what else
-    decides the result: another one does not go on from there.
+    decides the result: another one does not go on from there. `spectral` adds its penalty to the loss.
     """
     if len(examples) == 0 or (dev is not None and len(dev) == 0):
         raise InputError("There are no examples to train or to evaluate on. Give at least one of each, or dev=None.")
@@ -188,8 +190,10 @@ def train(
     with (
         prepared(accelerator, model, torch.optim.AdamW(groups, fused=True)) as (wrapped, optimizer),
         reporter(progress if accelerator.is_main_process else False, n_steps) as report,
+        spectral.on(model) if spectral else nullcontext(),
     ):
         told = {**_made_with(settings, model, examples, dev, n_processes), **(made_with or {})}
+        told["spectral"] = asdict(spectral) if spectral else None
         store = CheckpointStore(out, accelerator, model, optimizer, told)
         if found := store.open(resume=resume):
             run, best_weights = TrainResult.from_json(found.facts["run"]), found.tensors.get("best")
@@ -248,9 +252,8 @@ def train(
                 if accelerator.is_main_process:
                     logger.info("step %d of %d: %s", run.steps, n_steps, run.history[-1])
             run.seconds = time.monotonic() - started
-            names = dict.fromkeys(
-                name for one in parts_told for name in one
-            )  # a batch may lack a part that others have
+            # a batch may lack a part that others have
+            names = dict.fromkeys(name for one in parts_told for name in one)
             parts_of_step = {name: sum(one[name].item() for one in parts_told if name in one) for name in names}
             report(StepReport(run.steps, n_steps, loss, rate, run.examples_per_second, run.best, parts_of_step))
             if run.since_best == settings.patience:

@@ -7,7 +7,7 @@ Everything here speaks of characters of one text. A sentence pair is one text to
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, Self, runtime_checkable
 
 PAIR_BREAK = "\n\n"
@@ -68,6 +68,8 @@ class Annotations:
     terms: tuple[Term, ...] = ()
     candidates: tuple[tuple[Candidate, ...], ...] = ()
     """For each span what it may mean, most probable first; empty from sources that offer no choice."""
+    odds: tuple[float, ...] = ()
+    """For each span how strongly it asks to be kept when training draws what is injected; only from `Selective`."""
 
 
 @runtime_checkable
@@ -85,3 +87,33 @@ class Source(Protocol):
 def join_pair(text: str, pair: str | None) -> str:
     """Return the one text that sources read for a text or a pair."""
     return text if pair is None else text + PAIR_BREAK + pair
+
+
+def entity_key(text: str, span: Span) -> str:
+    """Return what tells the entity of a span from others: its id or, where there is none, its words in lower case."""
+    return span.id or " ".join(text[span.start : span.end].casefold().split())
+
+
+def keep_spans(found: Annotations, kept: Sequence[bool]) -> Annotations:
+    """Return annotations with these spans only; links, ties and candidates of the others go with them."""
+    if all(kept):
+        return found
+    places = [place for place, stays in enumerate(kept) if stays]
+    new = {place: number for number, place in enumerate(places)}
+    links = tuple(
+        replace(link, source=new[link.source], target=new[link.target])
+        for link in found.links
+        if link.source in new and link.target in new
+    )
+    terms = [
+        Term(term.text, tuple((new[place], weight) for place, weight in term.ties if place in new))
+        for term in found.terms
+    ]
+    return Annotations(
+        found.text,
+        tuple(found.spans[place] for place in places),
+        links,
+        tuple(term for term in terms if term.ties),
+        tuple(found.candidates[place] for place in places) if found.candidates else (),
+        tuple(found.odds[place] for place in places) if found.odds else (),
+    )

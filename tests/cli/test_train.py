@@ -9,6 +9,8 @@ import pytest
 from cli.commands import COLUMNS, error_of, run_command, save_checkpoint, write_lines
 
 import infuser
+from infuser.cli.arms import choose
+from infuser.cli.files import Place
 from infuser.sources import Graph
 
 
@@ -18,6 +20,11 @@ def test_a_run_leaves_a_model_and_a_record(trained: Path) -> None:
     assert record["result"]["metric"] == "auc" and 0 <= record["result"]["best"] <= 1
     assert record["result"]["new_weights"] > 0
     assert record["made_with"]["learning_rate"] == 0.003
+    assert record["made_with"]["arm"] == "kam" and record["made_with"]["columns"]["text"] == "query"
+    assert {Path(file["path"]).name for file in (record["files"]["data"], record["files"]["dev"])} == {
+        "train.csv",
+        "dev.csv",
+    }
     infused = infuser.load(trained / "model")
     assert infused.model.config.id2label == {0: "bad", 1: "good"}
     assert isinstance(infused.sources[0], Graph) and len(infused.sources[0].triples) == 8
@@ -63,6 +70,46 @@ def test_a_baseline_is_a_plain_checkpoint(checkpoint: Path, task: Path, tmp_path
     model = tmp_path / "run" / "model"
     assert (model / "model.safetensors").exists() and not (model / "infuser.json").exists()
     assert "bad" in run_command("predict", model, "--text", "buy glipizide").output
+
+
+def test_a_placebo_reads_other_links_and_is_written_down_as_one(
+    trained: Path, checkpoint: Path, task: Path, tmp_path: Path
+) -> None:
+    data = ("train", checkpoint, task / "train.csv", "--dev", task / "dev.csv", "--out", tmp_path / "run", *COLUMNS)
+    told = run_command(
+        *(*data, "--graph", task / "triples.tsv", "--aliases", task / "names.tsv", "--placebo", "--epochs", 2),
+        *("--examples", 12, "--spectral", 0.01, "--batch-size", 8),
+        *("--learning-rate", 0.003, "--new-learning-rate", 0.01),
+    )
+    assert "12 training and 24 dev examples" in told.output and "infuser diagnose RUN" in told.output
+    record = json.loads((tmp_path / "run" / "train.json").read_text())
+    made_with = record["made_with"]
+    assert (made_with["arm"], made_with["n_examples"], made_with["spectral"]) == ("placebo", 12, 0.01)
+    assert made_with["knowledge"] == json.loads((trained / "train.json").read_text())["made_with"]["knowledge"]
+    assert "spectral" in told.stderr  # the penalty is a part of the loss that is shown
+    assert record["result"]["best"] < 0.7  # shuffled links say nothing about the dev words
+    assert isinstance(infuser.load(tmp_path / "run" / "model").sources[0], Graph)
+    assert "excludes --placebo" in error_of(*data, "--plain", "--placebo")
+    assert "from 2 to 24" in error_of(*data, "--plain", "--examples", 25)
+
+
+def test_sampled_knowledge_is_saved_with_the_model(checkpoint: Path, task: Path, tmp_path: Path) -> None:
+    data = ("train", checkpoint, task / "train.csv", "--dev", task / "dev.csv", "--out", tmp_path / "run", *COLUMNS)
+    run_command(*data, "--graph", task / "triples.tsv", "--select", "sampling", "--epochs", 1)
+    assert json.loads((tmp_path / "run" / "train.json").read_text())["made_with"]["select"] == "sampling"
+    (source,) = infuser.load(tmp_path / "run" / "model").sources
+    assert type(source).__name__ == "Selective" and source.strategy.frequencies["glipizide"] == 6  # type: ignore[attr-defined]
+    assert "excludes --select" in error_of(*data, "--plain", "--select", "sampling")
+
+
+def test_few_examples_keep_the_labels_in_proportion_and_are_a_part_of_more() -> None:
+    labels = ["rare"] * 10 + ["usual"] * 90
+    rows = [(Place(Path("x"), at), {"text": str(at), "label": label}) for at, label in enumerate(labels)]
+    few, more = (choose(rows, n, seed=3) for n in (20, 50))
+    assert [sum(row["label"] == "rare" for _, row in chosen) for chosen in (few, more)] == [2, 5]
+    assert {place for place, _ in few} < {place for place, _ in more}
+    assert {row["label"] for _, row in choose(rows, 2, seed=0)} == {"rare", "usual"}
+    assert choose(rows, 20, seed=4) != few and choose(rows, 100, seed=4) == rows
 
 
 def test_a_head_for_other_labels_is_replaced(task: Path, tmp_path: Path) -> None:

@@ -29,6 +29,7 @@ BUILT_IN = [
     "graph",
     "knowledge-base",
     "phrases",
+    "selective",
     "spacy-entities",
     "spacy-phrases",
     "stanza-entities",

@@ -4,6 +4,7 @@
     links       list of (source, target, weight, relation)
     terms       list of (text, ties: list of (span, weight))
     candidates  list, for each span, of lists of (id, prior)
+    odds        list, for each span, of how strongly it asks to be kept; only if a text of the column has any
 
 Labels, ids and relations are dictionary-encoded: each distinct one is stored once per file. Numbers keep all their
 bits, so what is read back equals what was written.
@@ -90,6 +91,11 @@ def encode(found: Sequence[Annotations]) -> pa.StructArray:
                     ),
                 ),
             ),
+            **(
+                {"odds": _lists([len(one.odds) for one in found], _real(odds for one in found for odds in one.odds))}
+                if any(one.odds for one in found)
+                else {}
+            ),
         )
     except (TypeError, ValueError, OverflowError) as error:  # a lone surrogate is a ValueError, an Arrow error too
         raise SourceError(
@@ -114,6 +120,7 @@ class SourceColumn:
         self._tied, self._tie_weights = _numbers(self._ties, "span"), _numbers(self._ties, "weight")
         self._candidates = _Lists(choices.values)
         self._candidate_ids, self._priors = _Words(self._candidates, "id"), _numbers(self._candidates, "prior")
+        self._odds = _Lists(column.field("odds")) if column.type.get_field_index("odds") >= 0 else None
 
     def read(self, row: int, text: str) -> Annotations:
         """Return what was found in the text of this row."""
@@ -127,7 +134,8 @@ class SourceColumn:
             self._weights[at].tolist(),
             self._relations[at],
         )
-        return Annotations(text, tuple(spans), tuple(links), self._read_terms(row), self._read_candidates(row))
+        odds = () if self._odds is None else tuple(self._odds.values.to_numpy()[self._odds.part(row)].tolist())
+        return Annotations(text, tuple(spans), tuple(links), self._read_terms(row), self._read_candidates(row), odds)
 
     def _read_terms(self, row: int) -> tuple[Term, ...]:
         at = self._terms.part(row)

@@ -11,9 +11,11 @@ from infuser import __version__
 from infuser.cli import assets, candidates, correlation, gazetteer, graph, linker, vectors
 from infuser.cli.annotate import annotate
 from infuser.cli.demo import demo
+from infuser.cli.diagnose import diagnose
 from infuser.cli.explain import explain
 from infuser.cli.link import link
 from infuser.cli.predict import predict
+from infuser.cli.select import select
 from infuser.cli.train import train
 from infuser.errors import InfuserError, InputError, SourceError, UnknownNameError
 
@@ -63,6 +65,8 @@ app.command()(demo)
 app.command()(train)
 app.command()(predict)
 app.command()(explain)
+app.command()(diagnose)
+app.command()(select)
 app.command()(annotate)
 app.command()(link)
 app.add_typer(linker.app, name="linker")

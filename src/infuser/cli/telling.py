@@ -120,22 +120,27 @@ def tell_result(console: Console, result: TrainResult, infused: Infused | None) 
     )
 
 
-def tell_next(console: Console, run: Run, examples: list[dict[str, Any]], *, plain: bool) -> None:
+def tell_next(console: Console, run: Run, examples: list[dict[str, Any]], *, arm: str) -> None:
     """End with commands that can be copied; their text is the dev example about which most is known."""
     shown = max(examples, key=lambda example: sum(len(one.links) for one in example.get("annotations", ())))
     pair = "" if shown["pair"] is None else f" --pair {shlex.quote(shown['pair'])}"
     text = f"--text {shlex.quote(shown['text'])}{pair}"
-    model = shlex.quote(str(run.model))
-    steps = [f"infuser predict {model} NEW.csv --out predictions.jsonl", f"infuser predict {model} {text}"]
-    if plain:
-        steps.append(
-            "the same command with --entities, --graph ... instead of --plain and another --out: with knowledge"
-        )
+    model, folder = shlex.quote(str(run.model)), shlex.quote(str(run.folder))
+    predict = [f"infuser predict {model} NEW.csv --out predictions.jsonl", f"infuser predict {model} {text}"]
+    if arm == "plain":
+        steps = [
+            *predict,
+            "the same command with --entities, --graph ... instead of --plain and another --out: with knowledge",
+        ]
+    elif arm == "placebo":
+        steps = [f"infuser diagnose RUN {folder}: this placebo beside RUN, the same command without --placebo"]
     else:
-        steps.insert(0, f"infuser explain {model} {text} --out {shlex.quote(str(run.folder / 'explain'))}")
-        steps.append(
-            f"the same command with --plain --out {shlex.quote(f'{run.folder}-plain')}: the baseline to compare with"
-        )
+        steps = [
+            f"infuser explain {model} {text} --out {shlex.quote(str(run.folder / 'explain'))}",
+            *predict,
+            "the same command with --seed 1, 2 ... and another --out: one seed is no evidence",
+            f"infuser diagnose {folder}: does the knowledge help? It trains the baseline and the placebo, too",
+        ]
     console.print("\n[b]What to try next[/b]")
     for step in steps:
         console.print(f"  {step}", markup=False, highlight=False, soft_wrap=True)

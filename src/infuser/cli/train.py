@@ -8,24 +8,16 @@ DIR/model/         the trained model
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
 
-from infuser.cli.examples import (
-    Columns,
-    LabelColumn,
-    PairColumn,
-    TextColumn,
-    hold_out,
-    list_labels,
-    number_labels,
-    read_all_examples,
-)
+from infuser.cli.arms import PLACEBO, PLAIN, Files, Plan, read_data, train_arm
+from infuser.cli.examples import Columns, LabelColumn, PairColumn, TextColumn, read_all_examples
 from infuser.cli.files import counted
-from infuser.cli.models import CARD, classifier_options, find_checkpoint, loading, plain_collator, save_plain
-from infuser.cli.runs import Run, digest_of
+from infuser.cli.models import loading
+from infuser.cli.runs import Run
 from infuser.cli.sources import (
     AliasFiles,
     CacheFolder,
@@ -40,18 +32,10 @@ from infuser.cli.sources import (
     chosen_cache,
     read_sources,
 )
-from infuser.cli.telling import annotate, in_lines, tell_next, tell_result
+from infuser.cli.telling import tell_next, tell_result
 from infuser.errors import InputError
 from infuser.types import Source
 
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel
-
-    from infuser.infused import Infused
-    from infuser.signals import Collator
-    from infuser.training import TrainResult, TrainSettings
-
-_HELD_OUT = 0.1
 _STEPS = "Training"
 
 
@@ -73,6 +57,9 @@ def train(
     pair_column: PairColumn = None,
     label_column: LabelColumn = "label",
     plain: Annotated[bool, typer.Option("--plain", help="Train the baseline: the same without knowledge.")] = False,
+    placebo: Annotated[
+        bool, typer.Option("--placebo", help="Train the placebo: the same knowledge, shuffled between texts.")
+    ] = False,
     restart: Annotated[
         bool, typer.Option("--restart", help="Start anew instead of going on from a checkpoint.")
     ] = False,
@@ -84,6 +71,15 @@ def train(
     graph: GraphFiles = None,
     aliases: AliasFiles = None,
     terms: TermCount = None,
+    select: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE|sampling",
+            help="Inject a part of the knowledge: what `infuser select` wrote to FILE, or the paper's sampling.",
+            rich_help_panel="Knowledge",
+            show_default="everything",
+        ),
+    ] = None,
     cache: CacheFolder = None,
     no_cache: NoCache = False,
     epochs: Annotated[int, _setting(help="How often each example is seen, at most.")] = 3,
@@ -105,6 +101,16 @@ def train(
     ] = None,
     workers: Annotated[int, _setting(help="Processes that prepare batches in the background.")] = 0,
     seed: Annotated[int, _setting(help="Decides order, dropout and the new head.")] = 0,
+    spectral: Annotated[
+        float | None,
+        _setting(
+            metavar="ETA", help="Shrink features that tell little, with this weight: 0.001.", show_default="not at all"
+        ),
+    ] = None,
+    examples: Annotated[
+        int | None,
+        _setting(metavar="N", help="Train on N of the examples, chosen by the seed.", show_default="all"),
+    ] = None,
 ) -> None:
     """Fine-tune an encoder to label texts, with knowledge inside its attention.
 
@@ -116,6 +122,8 @@ def train(
       infuser train minilm train.csv --graph triples.tsv --out runs/mine
       infuser train minilm train.csv --dev dev.csv --plain --out runs/plain
     """
+    if plain and (placebo or select is not None):
+        raise InputError(f"--plain has no knowledge, so it excludes {'--placebo' if placebo else '--select'}.")
     named = (
         []
         if plain
@@ -133,20 +141,23 @@ def train(
         )
     )
     columns = Columns(text_column, pair_column, label_column)
-    rows = read_all_examples(data, columns)
-    labels = list_labels(rows)
-    if dev is None:
-        rows, dev_rows = hold_out(rows, share=_HELD_OUT, seed=seed)
-    else:
-        dev_rows = read_all_examples(dev, columns)
-    examples, dev_examples = number_labels(rows, labels), number_labels(dev_rows, labels)
+    files = Files(data, dev, columns)
+    read = read_data(files, seed=seed, n_examples=examples)
     console = Console()
     console.print(
-        f"{len(examples):,} training and {counted(len(dev_examples), 'dev example')} of {len(labels)} labels",
+        f"{len(read.train):,} training and {counted(len(read.dev), 'dev example')} of {len(read.labels)} labels",
         highlight=False,
     )
+    kept = chosen_cache(cache, no_cache)
+    if select is not None:
+        from infuser.cli.select import select_sources
+
+        # counted in the whole file, so that all seeds select by the same counts whatever each holds out
+        named = select_sources(select, named, [example for _, example in read_all_examples(data, columns)], kept)
 
     with loading(Console(stderr=True), "torch and transformers"):
+        from infuser.methods import Kam
+        from infuser.registry import METHODS
         from infuser.training import TrainSettings
     settings = TrainSettings(
         epochs=epochs,
@@ -155,30 +166,29 @@ def train(
         learning_rate=learning_rate,
         new_learning_rate=new_learning_rate,
         mixed_precision=precision,
-        metric=metric or ("auc" if len(labels) == 2 else "accuracy"),
+        metric=metric or ("auc" if len(read.labels) == 2 else "accuracy"),
         patience=patience,
         checkpoint_every=checkpoint_every,
         seed=seed,
         n_workers=workers,
     )
-    run = Run(out)
-    model, collator, infused = _prepare(checkpoint, named, labels, seed)
-    run.begin(
-        _made_with(checkpoint, settings, labels, named, examples=digest_of(examples), dev=digest_of(dev_examples)),
-        restart=restart,
+    method = None if plain else Kam()
+    plan = Plan(
+        arm=PLACEBO if placebo else PLAIN if method is None else METHODS.name_of(method),
+        checkpoint=checkpoint,
+        settings=settings,
+        columns=columns,
+        method=method,
+        sources=named,
+        n_examples=examples,
+        spectral=spectral,
+        select=select,
     )
-    if infused is not None:
-        kept = chosen_cache(cache, no_cache)
-        examples = annotate(console, collator, examples, "training", kept)
-        dev_examples = annotate(console, collator, dev_examples, "dev", kept)
-    result = _fit(model, collator, examples, dev_examples, settings, run.checkpoints, resume=not restart)
-    if infused is None:
-        save_plain(model, collator.tokenizer, run.model)
-    else:
-        infused.save(run.model)
-    run.finish(result.to_json() | {"new_weights": 0 if infused is None else infused.n_new_weights()})
-    tell_result(console, result, infused)
-    tell_next(console, run, dev_examples, plain=plain)
+    run = Run(out)
+    told = files.told() | {"checkpoint": str(Path(checkpoint).absolute()) if Path(checkpoint).exists() else checkpoint}
+    trained = train_arm(plan, read, run, files=told, console=console, cache=kept, restart=restart)
+    tell_result(console, trained.result, trained.infused)
+    tell_next(console, run, trained.dev, arm=plan.arm)
 
 
 def _needed(sources: list[Source]) -> list[Source]:
@@ -188,67 +198,3 @@ def _needed(sources: list[Source]) -> list[Source]:
             "or --plain to train without."
         )
     return sources
-
-
-def _made_with(
-    checkpoint: str, settings: TrainSettings, labels: list[str], sources: list[Source], **data: str
-) -> dict[str, Any]:
-    """Return all that decides the result, as plain values."""
-    from dataclasses import asdict
-
-    from infuser.annotating.fingerprints import describe
-    from infuser.explaining import source_names
-    from infuser.methods import Kam
-
-    how = asdict(settings)
-    del how["n_workers"], how["checkpoint_every"]
-    knowledge = [
-        f"{name} ({digest_of([part for key, part in describe(source).items() if key not in ('code', 'versions')])})"
-        for name, source in zip(source_names(sources), sources, strict=True)
-    ]
-    method = asdict(Kam()) if sources else None
-    return {"checkpoint": checkpoint, "labels": labels, **data, "knowledge": knowledge, "method": method, **how}
-
-
-def _prepare(
-    checkpoint: str, sources: list[Source], labels: list[str], seed: int
-) -> tuple[PreTrainedModel, Collator, Infused | None]:
-    told = Console(stderr=True)
-    folder = find_checkpoint(checkpoint, told)
-    if (Path(folder) / CARD).exists():
-        told.print(f"{checkpoint} is infused already; here its encoder is trained on, with new knowledge weights.")
-    with loading(told, checkpoint):
-        import transformers
-
-        from infuser.infused import infuse, load_model, load_tokenizer
-
-        transformers.set_seed(seed)  # the new head starts at random
-        options = classifier_options(folder, labels)
-        if sources:
-            infused = infuse(folder, sources=sources, task="sequence-classification", **options)
-            return infused.model, infused.collator(), infused
-        model = load_model(folder, "sequence-classification", **options)
-        return model, plain_collator(model, load_tokenizer(folder)), None
-
-
-def _fit(
-    model: PreTrainedModel,
-    collator: Collator,
-    examples: list[dict[str, Any]],
-    dev: list[dict[str, Any]],
-    settings: TrainSettings,
-    checkpoints: Path,
-    *,
-    resume: bool,
-) -> TrainResult:
-    from infuser.training import train as fine_tune
-
-    told = Console(stderr=True)
-    progress = True if told.is_terminal else in_lines(told)
-    try:
-        return fine_tune(
-            model, examples, collator, dev=dev, settings=settings, out=checkpoints, resume=resume, progress=progress
-        )
-    except KeyboardInterrupt as error:
-        told.print("\nStopped. The same command goes on from the last checkpoint.")
-        raise typer.Exit(130) from error

@@ -26,15 +26,15 @@ class Distances:
     """Answers how far entities are apart, by the parts that `lay_out` and `measure` made."""
 
     def __init__(self, adjacency: Adjacency, parts: Parts) -> None:
-        self._adjacency = adjacency
+        self.adjacency = adjacency
         self._components, self._near = parts["components"], parts["landmarks.near"]
-        self._landmarks = parts["landmarks"]
+        self.landmarks = parts["landmarks"]
 
     def between(self, numbers: NDArray[Any], hops: int) -> NDArray[Any]:
         """Return the distances between any two of the entities; hops + 1 stands for all that are larger."""
-        nodes, places = _checked(numbers, hops, len(self._adjacency))
-        lower, upper = self._bounds(nodes)
-        near = self._adjacency.among(nodes)
+        nodes, places = _checked(numbers, hops, len(self.adjacency))
+        lower, upper = self.bounds(nodes)
+        near = self.adjacency.among(nodes)
         upper[near.one, near.other] = upper[near.other, near.one] = 1
         np.fill_diagonal(upper, 0)
         lower = np.maximum(lower, np.minimum(upper, 2))  # 1 and 0 are known by now
@@ -45,8 +45,8 @@ class Distances:
 
     def within(self, numbers: NDArray[Any], hops: int) -> NDArray[np.bool_]:
         """Return which two of the entities are at most so many edges apart."""
-        nodes, places = _checked(numbers, hops, len(self._adjacency))
-        lower, upper = self._bounds(nodes)
+        nodes, places = _checked(numbers, hops, len(self.adjacency))
+        lower, upper = self.bounds(nodes)
         np.fill_diagonal(upper, 0)
         near = upper <= hops
         near |= self._search(nodes, np.where(near | (lower > hops), 0, hops)) > 0
@@ -68,14 +68,14 @@ class Distances:
 
     def _run(self, nodes: NDArray[Any], most: NDArray[np.int16], *, weighted: bool) -> Search:
         # around the landmarks when no weights matter and all paths of interest through them are known
-        around = self._landmarks[:] if not weighted and most.max() < FAR else self._landmarks[:0]
+        around = self.landmarks[:] if not weighted and most.max() < FAR else self.landmarks[:0]
         landmarks = Landmarks(around, self._near)
-        search = Search(self._adjacency, landmarks, nodes, most, weighted=weighted)
+        search = Search(self.adjacency, landmarks, nodes, most, weighted=weighted)
         search.run()
         return search
 
-    def _bounds(self, nodes: NDArray[Any]) -> tuple[NDArray[np.int16], NDArray[np.int16]]:
-        """Return the least and the largest distance that the landmarks allow."""
+    def bounds(self, nodes: NDArray[Any]) -> tuple[NDArray[np.int16], NDArray[np.int16]]:
+        """Return the least and the largest distance between any two of the entities that the landmarks allow."""
         near = np.ascontiguousarray(
             self._near[nodes].T, np.int16
         )  # (landmarks, nodes): quick to go through by landmark

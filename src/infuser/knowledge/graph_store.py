@@ -23,6 +23,7 @@ from infuser.knowledge.adjacency import Adjacency
 from infuser.knowledge.artifact import Array, Folder, Parts, Strings, write_folder
 from infuser.knowledge.distances import Distances
 from infuser.knowledge.gazetteer import Gazetteer
+from infuser.knowledge.nearness import Nearness
 
 KIND = "graph"
 
@@ -183,6 +184,10 @@ class GraphStore:
     def within(self, numbers: ArrayLike, hops: int) -> NDArray[np.bool_]:
         """Return which two of the entities are at most `hops` edges apart, in any direction; cheaper than distances."""
         return self._distances.within(np.asarray(numbers, np.int64), hops)
+
+    def nearness(self, hops: int) -> Nearness:
+        """Return what answers `within` for many texts, one after another."""
+        return Nearness(self._distances, hops)
 
     def ties(self, numbers: Sequence[int], hops: int, decay: float) -> list[Tie]:
         """Return the ties between any two of these different entities, shortest first, and those by loops.

@@ -1,4 +1,4 @@
-"""Two small charts for a page, as inline SVG: values of every seed with intervals, and curves of training."""
+"""Small charts for a page, as inline SVG: values of every seed, curves, and differences with their intervals."""
 
 from __future__ import annotations
 
@@ -8,10 +8,18 @@ from html import escape
 
 from infuser.reports.comparison import Comparison
 from infuser.reports.explanation import shown
+from infuser.reports.intervals import Interval
+
+Points = Sequence[tuple[float, float]]
+Mark = tuple[str, float, Interval | None]
+"""What is marked (an arm, a source), its difference and the interval of it."""
 
 _WIDTH, _LEFT, _RIGHT = 460, 14, 14
 COLOURS = ("#3b82c4", "#d9620e", "#4f9d69", "#b0629b", "#a08b2c", "#6e8898")
 """One per arm or curve; told apart by colour-blind readers too."""
+_RIM = 'style="paint-order:stroke;stroke:var(--paper);stroke-width:4px"'
+_MOST_MARKED = 16
+"""A line of more points is drawn without a spot for each."""
 
 
 def dot_plot(comparison: Comparison) -> str:
@@ -42,33 +50,112 @@ def dot_plot(comparison: Comparison) -> str:
     return _chart(label, bottom + 24, parts)
 
 
-def line_chart(curves: Mapping[str, Sequence[tuple[float, float]]]) -> str:
-    """Return one line per name through its (step, value) points; points that are not finite are left out."""
-    lines = {
-        name: [(x, y) for x, y in points if math.isfinite(x) and math.isfinite(y)] for name, points in curves.items()
-    }
+def line_chart(
+    curves: Mapping[str, Points],
+    *,
+    label: str = "Curves over training steps",
+    x_name: str = "",
+    y_name: str = "",
+    log: bool = False,
+) -> str:
+    """Return one line per name through its (x, value) points; points that are not finite are left out.
+
+    With `log` the values stand on a logarithmic axis, and those that are not above 0 are left out too.
+    """
+    lines = {name: [point for point in points if _drawable(*point, log=log)] for name, points in curves.items()}
     lines = {name: points for name, points in lines.items() if points}
     if not lines:
         return ""
+    height = math.log10 if log else float
     everything = [point for points in lines.values() for point in points]
     first, last = _widened(min(x for x, _ in everything), max(x for x, _ in everything), 0.0)
-    low, high = _widened(min(y for _, y in everything), max(y for _, y in everything), 0.05)
-    top, bottom = 8, 188
+    low, high = _widened(min(height(y) for _, y in everything), max(height(y) for _, y in everything), 0.05)
+    top, bottom = (24, 204) if y_name else (8, 188)
     left = 44  # room for the numbers beside the lines
     parts = [_axis(first, last, top, bottom, left)]
-    for tick in _ticks(low, high):
-        y = _between(tick, low, high, bottom, top)
+    for tick in _log_ticks(low, high) if log else _ticks(low, high):
+        y = _between(height(tick), low, high, bottom, top)
         parts.append(f'<text class="tick e" x="{left - 4}" y="{y + 4:.1f}">{tick:g}</text>')
         parts.append(f'<path class="grid" d="M{left} {y:.1f}H{_WIDTH - _RIGHT}"/>')
-    for at, (name, points) in enumerate(lines.items()):
-        colour, y = COLOURS[at % len(COLOURS)], bottom + 42 + 18 * at
-        spots = [(_x(x, first, last, left), _between(value, low, high, bottom, top)) for x, value in points]
+    parts.append(f'<text class="tick" x="{_LEFT}" y="12">{escape(y_name)}</text>' if y_name else "")
+    colours = _colours(len(lines))
+    for colour, points in zip(colours, lines.values(), strict=True):
+        spots = [(_x(x, first, last, left), _between(height(y), low, high, bottom, top)) for x, y in points]
         path = "L".join(f"{x:.1f} {spot:.1f}" for x, spot in spots)
         parts.append(f'<path fill="none" stroke="{colour}" stroke-width="2" d="M{path}"/>')
-        parts.extend(f'<circle cx="{x:.1f}" cy="{spot:.1f}" r="2.5" fill="{colour}"/>' for x, spot in spots)
-        parts.append(f'<circle cx="{_LEFT + 5}" cy="{y - 4}" r="4" fill="{colour}"/>')
-        parts.append(f'<text x="{_LEFT + 16}" y="{y}">{escape(shown(name, 56))}</text>')
-    return _chart("Curves over training steps", bottom + 42 + 18 * len(lines) - 10, parts)
+        if len(spots) <= _MOST_MARKED:
+            parts.extend(f'<circle cx="{x:.1f}" cy="{spot:.1f}" r="2.5" fill="{colour}"/>' for x, spot in spots)
+    bottom += 42
+    if x_name:
+        parts.append(f'<text class="tick m" x="{(left + _WIDTH) / 2:.1f}" y="{bottom - 11}">{escape(x_name)}</text>')
+        bottom += 10
+    legend, bottom = _legend(list(lines), colours, bottom)
+    return _chart(label, bottom - 10, [*parts, legend])
+
+
+def interval_plot(rows: Mapping[str, Sequence[Mark]], *, label: str, before: int = 0) -> str:
+    """Return one group per row: a dot for each difference, a line for its interval, and where 0 is.
+
+    `before` leaves out so many colours, which stand for other things in other charts of a page.
+    """
+    marks = [mark for of_row in rows.values() for mark in of_row]
+    if not marks:
+        return ""
+    names = list(dict.fromkeys(name for name, _, _ in marks))
+    colours = dict(zip(names, _colours(before + len(names))[before:], strict=True))
+    ends = [0.0, *(end for _, value, interval in marks for end in (value, *(interval or ())))]
+    low, high = _widened(min(ends), max(ends), 0.05)
+    parts, y = [], 6
+    for row, of_row in rows.items():
+        y += 16
+        # a rim of paper, so that the words can be read where they cross a line
+        parts.append(f'<text {_RIM} x="{_LEFT}" y="{y}">{escape(shown(row, 56))}</text>')
+        for name, value, interval in of_row:
+            y += 14
+            reach = ""
+            if interval is not None:
+                start, end = (_x(end, low, high) for end in interval)
+                reach = f" [{interval[0]:+.4f}, {interval[1]:+.4f}]"
+                parts.append(
+                    f'<path stroke="{colours[name]}" stroke-width="3" opacity=".55" d="M{start:.1f} {y}H{end:.1f}"/>'
+                )
+            parts.append(
+                f'<circle cx="{_x(value, low, high):.1f}" cy="{y}" r="4" fill="{colours[name]}">'
+                f"<title>{escape(name)}: {value:+.4f}{reach}</title></circle>"
+            )
+        y += 8
+    zero = f'<path class="line" stroke-dasharray="3 3" d="M{_x(0.0, low, high):.1f} 6V{y}"/>'
+    axis, bottom = _axis(low, high, 6, y), y + 24
+    legend = ""
+    if len(names) > 1:
+        legend, bottom = _legend(names, list(colours.values()), bottom + 14)
+    return _chart(label, bottom, [axis, zero, *parts, legend])
+
+
+def _legend(names: Sequence[str], colours: Sequence[str], top: int) -> tuple[str, int]:
+    """Return the names beside spots of their colours, and where they end; many names stand in columns."""
+    n_columns = 1 if len(names) <= len(COLOURS) else 4
+    wide = (_WIDTH - _LEFT - _RIGHT) // n_columns
+    parts = []
+    for at, (name, colour) in enumerate(zip(names, colours, strict=True)):
+        x, y = _LEFT + wide * (at % n_columns), top + 18 * (at // n_columns)
+        parts.append(f'<circle cx="{x + 5}" cy="{y - 4}" r="4" fill="{colour}"/>')
+        parts.append(f'<text x="{x + 16}" y="{y}">{escape(shown(name, wide // 8))}</text>')
+    return "".join(parts), top + 18 * math.ceil(len(names) / n_columns)
+
+
+def _colours(n: int) -> list[str]:
+    """Return a colour for each of so many things; more than there are colours become shades from blue to orange."""
+    if n <= len(COLOURS):
+        return list(COLOURS[:n])
+    one, other = (tuple(bytes.fromhex(colour[1:])) for colour in COLOURS[:2])
+    shares = [at / (n - 1) for at in range(n)]
+    mixed = ([round(a + (b - a) * share) for a, b in zip(one, other, strict=True)] for share in shares)
+    return ["#" + bytes(parts).hex() for parts in mixed]
+
+
+def _drawable(x: float, y: float, *, log: bool) -> bool:
+    return math.isfinite(x) and math.isfinite(y) and (y > 0 or not log)
 
 
 def _chart(label: str, height: int, parts: Sequence[str]) -> str:
@@ -108,6 +195,15 @@ def _ticks(low: float, high: float, n_ticks: int = 5) -> list[float]:
     size = 10.0 ** math.floor(math.log10(rough))
     step = next(size * factor for factor in (1, 2, 5, 10) if size * factor >= rough)
     return [round(at * step, 10) for at in range(math.ceil(low / step), math.floor(high / step) + 1)]
+
+
+def _log_ticks(low: float, high: float) -> list[float]:
+    """Return round numbers between two powers of ten; about five, and powers of ten themselves where there are many."""
+    decades = range(math.floor(low), math.ceil(high) + 1)
+    factors = (1, 2, 5) if high - low < 2.5 else (1,)
+    every = max(1, len(decades) // 6)
+    ticks = [factor * 10.0**decade for decade in decades[::every] for factor in factors]
+    return [tick for tick in ticks if low <= math.log10(tick) <= high]
 
 
 def _x(value: float, low: float, high: float, left: int = _LEFT) -> float:

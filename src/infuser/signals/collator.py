@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Self
 
 import torch
 from torch import Tensor
@@ -15,7 +16,7 @@ from infuser.signals.align import Aligned, Box, align
 from infuser.signals.candidates import bases_among, candidate_tensors, read_golds
 from infuser.signals.examples import Row, read_labels, read_rows
 from infuser.signals.long_texts import tokenizer_inputs
-from infuser.types import Annotations, Source
+from infuser.types import Annotations, Source, keep_spans
 
 _NO_LIMIT = 1_000_000
 """Transformers writes 1e30 where a tokenizer knows no longest sequence; nothing real is longer than this."""
@@ -38,6 +39,8 @@ class Collator:
         knowledge_terms    (batch, K) token ids of the auxiliary subwords, -1 is padding; only if there are any
     and for each knowledge base among the sources its mentions and candidates, see `signals.candidates`. An example may
     then have `gold`, what these mentions mean (see `linking.examples`).
+
+    Batches are those for answering; `for_epoch` gives those for training, where a `Selective` source draws.
     """
 
     def __init__(
@@ -63,6 +66,16 @@ class Collator:
         self.pad_to_multiple_of = pad_to_multiple_of
         self._spellings: dict[str, list[int]] = {}
         self._bases = bases_among(self.sources)
+        self._epoch: dict[str, int] | None = None
+
+    def for_epoch(self, epoch: int, *, seed: int = 0) -> Self:
+        """Return the collator for one epoch of training, in which selective sources inject what they draw for it.
+
+        Our loop asks for it by itself. Epochs count from 0, and `seed` is that of the training run.
+        """
+        drawing = copy.copy(self)
+        drawing._epoch = {"epoch": epoch, "seed": seed}
+        return drawing
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_spellings": {}}  # workers fill their own
@@ -152,6 +165,9 @@ class Collator:
         self, rows: list[Row], encoding: BatchEncoding, examples: Sequence[Mapping[str, Any]] = ()
     ) -> dict[str, Tensor]:
         found = self._found(rows)
+        golds = {base.name: read_golds(examples, base.name) for base in self._bases.values()}
+        if self._epoch is not None:
+            found, golds = self._drawn(found, golds, **self._epoch)
         aligned = [
             align(of_row, row.text, row.pair, encoding["offset_mapping"][i], encoding.sequence_ids(i))
             for i, (row, of_row) in enumerate(zip(rows, found, strict=True))
@@ -167,8 +183,26 @@ class Collator:
             knowledge["knowledge_terms"] = torch.tensor(_padded(terms, -1), dtype=torch.long)
         for place, base in self._bases.items():
             of_base, ranges = [of_row[place] for of_row in found], [one.ranges[place] for one in aligned]
-            knowledge |= candidate_tensors(base, of_base, ranges, read_golds(examples, base.name))
+            knowledge |= candidate_tensors(base, of_base, ranges, golds[base.name])
         return knowledge
+
+    def _drawn(
+        self, found: list[tuple[Annotations, ...]], golds: dict[str, list[Any] | None], *, epoch: int, seed: int
+    ) -> tuple[list[tuple[Annotations, ...]], dict[str, list[Any] | None]]:
+        """Return what is injected in this epoch, and what the mentions that are left mean."""
+        columns, golds = list(zip(*found, strict=True)), dict(golds)
+        for place, source in enumerate(self.sources):
+            if not hasattr(source, "drawn"):
+                continue
+            stays = [source.drawn(one, epoch=epoch, seed=seed) for one in columns[place]]
+            columns[place] = tuple(map(keep_spans, columns[place], stays))
+            base = self._bases.get(place)
+            if base is not None and (gold := golds[base.name]) is not None:
+                golds[base.name] = [
+                    None if of_text is None else [one for one, kept in zip(of_text, kept_of, strict=True) if kept]
+                    for of_text, kept_of in zip(gold, stays, strict=True)
+                ]
+        return list(zip(*columns, strict=True)), golds
 
     def _place_terms(self, aligned: Aligned, n_tokens: int) -> tuple[list[Box], list[float], list[int]]:
         """Return all boxes of an example, their weights, and the auxiliary subwords behind its text."""

@@ -15,6 +15,7 @@
 | graph             | Graph            | triples of entities, and their names | mentions of entities that are near |
 | candidates        | Candidates       | what a mention may mean              | nothing: it offers a choice        |
 | knowledge-base    | KnowledgeBase    | candidates and their vectors         | nothing: it offers a choice        |
+| selective         | Selective        | what of another source is worth it   | what that source ties              |
 """
 
 from __future__ import annotations
@@ -25,7 +26,10 @@ from infuser.sources.entities import Entities
 from infuser.sources.gliner import Gliner
 from infuser.sources.graph import Graph
 from infuser.sources.knowledge_base import KnowledgeBase
+from infuser.sources.known import Known
 from infuser.sources.phrases import Phrases
+from infuser.sources.sampling import Sampling
+from infuser.sources.selective import Selective
 from infuser.sources.spacy_pipelines import SpacyEntities, SpacyPhrases
 from infuser.sources.stanza_pipelines import StanzaEntities, StanzaPhrases
 from infuser.sources.token_classifiers import TokenClassifier
@@ -39,7 +43,10 @@ __all__ = [
     "Gliner",
     "Graph",
     "KnowledgeBase",
+    "Known",
     "Phrases",
+    "Sampling",
+    "Selective",
     "SpacyEntities",
     "SpacyPhrases",
     "StanzaEntities",

@@ -84,7 +84,7 @@ class Graph:
             )
         object.__setattr__(self, "aliases", {})
         for name, usual in (("fold_case", True), ("fold_accents", False)):
-            given, of_folder = getattr(self, name), self._store.about[name]
+            given, of_folder = getattr(self, name), self.graph_store.about[name]
             if given not in (usual, of_folder):
                 raise SourceError(
                     f"{name}={given} was asked for, but the graph in {str(folder)!r} was built with "
@@ -94,7 +94,7 @@ class Graph:
 
     def annotate(self, texts: Sequence[str]) -> list[Annotations]:
         """Return the mentions in each text and the ties between them."""
-        found = self._store.names.find(texts)
+        found = self.graph_store.names.find(texts)
         names = dict.fromkeys(mention.names for mentions in found for mention in mentions)
         meanings = {one: self._meanings(one) for one in names}  # each name is looked at once for all texts
         return [self._annotate(text, mentions, meanings) for text, mentions in zip(texts, found, strict=True)]
@@ -120,8 +120,8 @@ class Graph:
 
     def _meanings(self, names: tuple[int, ...]) -> list[int]:
         """Return the entities that these names stand for, the most frequent first."""
-        entities = dict.fromkeys(self._store.owners[list(names)].tolist())
-        return self._store.by_frequency(list(entities))[: self.n_meanings]
+        entities = dict.fromkeys(self.graph_store.owners[list(names)].tolist())
+        return self.graph_store.by_frequency(list(entities))[: self.n_meanings]
 
     def _ties(
         self, meanings: list[list[int]], places: Iterable[int]
@@ -134,7 +134,7 @@ class Graph:
         if not where:
             return
         entities = list(where)
-        for tie in self._store.ties(entities, self.hops, self.decay):
+        for tie in self.graph_store.ties(entities, self.hops, self.decay):
             one, other = entities[tie.one], entities[tie.other]
             for here in where[one]:
                 for there in where[other]:
@@ -142,11 +142,11 @@ class Graph:
                         yield (here, one), (there, other), tie
 
     def _label_and_id(self, entity: int) -> tuple[str, str]:
-        types = self._store.types_of(entity)
-        return types[0] if types else _UNTYPED, self._store.id_of(entity)
+        types = self.graph_store.types_of(entity)
+        return types[0] if types else _UNTYPED, self.graph_store.id_of(entity)
 
     @cached_property
-    def _store(self) -> GraphStore:
+    def graph_store(self) -> GraphStore:
         """The graph, opened or built when first needed."""
         if isinstance(self.triples, str | Path):
             from infuser.knowledge.graph_store import GraphStore

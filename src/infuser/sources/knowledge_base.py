@@ -49,6 +49,8 @@ class KnowledgeBase:
             raise SourceError(f"missing is {self.missing!r}; it can be 'error' or 'skip'.")
         if not hasattr(self.candidates, "annotate"):
             raise SourceError(f"candidates is {self.candidates!r}; give a source, such as Candidates(folder).")
+        if hasattr(self.candidates, "drawn"):
+            raise SourceError("A selective source stands inside a knowledge base. Wrap the base: Selective(base, ...).")
         if not isinstance(self.vectors, EntityVectors):
             folder = Path(self.vectors).expanduser().absolute()
             Folder(folder, KIND)  # says at once when there is none

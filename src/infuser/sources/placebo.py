@@ -99,7 +99,8 @@ def _moved(
         for term in found.terms
     ]
     candidates = tuple(found.candidates[number] for number in new_place) if found.candidates else ()
-    return Annotations(text, tuple(spans), tuple(links), tuple(term for term in terms if term.ties), candidates)
+    odds = tuple(found.odds[number] for number in new_place) if found.odds else ()
+    return Annotations(text, tuple(spans), tuple(links), tuple(term for term in terms if term.ties), candidates, odds)
 
 
 def _laid_on(span: Span, words: list[Word], new_words: list[Word]) -> Span:

@@ -1,0 +1,354 @@
+"""`infuser select`: decide which entities are worth injecting, see what that keeps and drops, and write it down.
+
+FILE.json          the selection, for infuser train --select FILE
+FILE.scores.json   with --measure: how well the encoder knows each entity
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from infuser.cli.examples import Columns, PairColumn, TextColumn, read_examples
+from infuser.cli.files import STDIN, counted, read_json
+from infuser.cli.models import find_checkpoint, loading
+from infuser.cli.sources import (
+    AliasFiles,
+    CacheFolder,
+    CorrelationFiles,
+    EntityFiles,
+    GraphFiles,
+    NamedSources,
+    NoCache,
+    PhraseFiles,
+    SourcesFile,
+    TermCount,
+    chosen_cache,
+    read_sources,
+)
+from infuser.cli.telling import counting
+from infuser.errors import InputError
+from infuser.types import Annotations, Source, join_pair
+from infuser.writing import write_whole
+
+if TYPE_CHECKING:
+    from infuser.selecting import SelectionReport
+    from infuser.sources.selective import Strategy
+
+SAMPLING = "sampling"
+_KIND = "infuser selection"
+_AT_ONCE = 256
+_THE_PAPER, _THE_ENCODER = "Sampling (rare and connected entities)", "Known (what the encoder predicts)"
+
+
+def _of_paper(**options: Any) -> Any:
+    return typer.Option(rich_help_panel=_THE_PAPER, **options)
+
+
+def _of_encoder(**options: Any) -> Any:
+    return typer.Option(rich_help_panel=_THE_ENCODER, **options)
+
+
+def select(
+    data: Annotated[
+        Path, typer.Argument(help="Texts: .csv, .tsv, .jsonl, .json, .txt (also packed, .csv.gz), or .parquet.")
+    ],
+    out: Annotated[Path | None, typer.Option(help="File for the selection, .json.", show_default="not written")] = None,
+    strategy: Annotated[
+        Literal["sampling", "known"],
+        typer.Option(
+            help="sampling: draw entities, rare and connected ones more often. known: leave out what the "
+            "plain encoder already predicts."
+        ),
+    ] = "sampling",
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Print keep-rates by frequency, and what is dropped and why.")
+    ] = False,
+    show: Annotated[int, typer.Option(min=0, help="How many dropped entities --explain lists.")] = 20,
+    draws: Annotated[int, typer.Option(min=1, help="Over how many epochs keep-rates are counted.")] = 10,
+    text_column: TextColumn = "text",
+    pair_column: PairColumn = None,
+    frequencies: Annotated[
+        Path | None,
+        _of_paper(
+            metavar="DIR",
+            help="In how many texts entities are mentioned: a folder of infuser annotate, candidates or a graph.",
+            show_default="counted in these texts",
+        ),
+    ] = None,
+    hop_graph: Annotated[
+        Path | None,
+        _of_paper(metavar="DIR", help="Graph in which hops are counted.", show_default="that of each graph source"),
+    ] = None,
+    rare: Annotated[int, _of_paper(help="Entities of fewer texts are rare, which adds 1 to their weight.")] = 100,
+    hops: Annotated[int, _of_paper(help="Entities at most so many edges apart are near.")] = 6,
+    fewest: Annotated[int, _of_paper(help="So many near entities count at least.")] = 5,
+    most: Annotated[int, _of_paper(help="So many near entities count at most.")] = 20,
+    connection: Annotated[float, _of_paper(help="What each near entity adds to the weight.")] = 0.5,
+    share: Annotated[float, _of_paper(help="Share of a text's entities that is drawn.")] = 0.85,
+    neglected: Annotated[float, _of_paper(help="Chance of an entity that was not drawn.")] = 0.15,
+    once: Annotated[
+        bool,
+        typer.Option(
+            "--once", help="Draw once for training and answering, not anew in every epoch.", rich_help_panel=_THE_PAPER
+        ),
+    ] = False,
+    seed: Annotated[int, _of_paper(help="Decides the draws.")] = 0,
+    known: Annotated[
+        Path | None, _of_encoder(metavar="FILE", help="Scores of entities, from --measure.", show_default=False)
+    ] = None,
+    measure: Annotated[
+        Literal["masked", "probe"] | None,
+        _of_encoder(
+            help="Measure it: masked words (needs a masked-LM head), or a probe of entity types.", show_default=False
+        ),
+    ] = None,
+    checkpoint: Annotated[
+        str | None, _of_encoder(help="The plain encoder to measure: a folder, hub id or asset.", show_default=False)
+    ] = None,
+    threshold: Annotated[float, _of_encoder(help="Entities with this score or more are left out.")] = 0.5,
+    source: NamedSources = None,
+    sources: SourcesFile = None,
+    entities: EntityFiles = None,
+    phrases: PhraseFiles = None,
+    correlation: CorrelationFiles = None,
+    graph: GraphFiles = None,
+    aliases: AliasFiles = None,
+    terms: TermCount = None,
+    cache: CacheFolder = None,
+    no_cache: NoCache = False,
+) -> None:
+    """Choose what to inject: drop what is redundant, and see what is dropped and why.
+
+    Knowledge about what the encoder knows anyway can hurt. Sampling draws a
+    share of each text's entities anew in every epoch of training and injects
+    everything in answering; known leaves entities out for good. The file
+    serves infuser train --select FILE, for sources of the same entities.
+
+    Examples:
+      infuser select train.csv --graph wordnet --explain
+      infuser select train.csv --graph wordnet --out selection.json
+      infuser select train.csv --entities names.tsv --explain --strategy known
+        --measure probe --checkpoint minilm
+    """
+    if data == STDIN:
+        raise InputError("select counts its texts first, so it cannot read standard input. Give a file.")
+    named = read_sources(
+        sources,
+        named=source,
+        entities=entities,
+        phrases=phrases,
+        correlation=correlation,
+        graph=graph,
+        aliases=aliases,
+        terms=terms,
+    )
+    if not named:
+        raise InputError("No knowledge was named. Give --source, --entities, --phrases, --correlation or --graph.")
+    from infuser.sources import Sampling
+    from infuser.sources.surroundings import count_entities
+
+    console, told = Console(), Console(stderr=True)
+    examples = [example for _, example in read_examples(data, Columns(text_column, pair_column))]
+    if not examples:
+        raise InputError(f"{data} holds no texts. Give at least one; --text-column NAME says where texts stand.")
+    found = _annotated(named, examples, chosen_cache(cache, no_cache), told)
+    counts = count_entities(found)
+    chosen: Strategy
+    if strategy == "sampling":
+        chosen = Sampling(
+            frequencies=counts if frequencies is None else frequencies,
+            graph=hop_graph,
+            rare=rare,
+            hops=hops,
+            fewest=fewest,
+            most=most,
+            connection=connection,
+            share=share,
+            neglected=neglected,
+            each_epoch=not once,
+            seed=seed,
+        )
+    else:
+        chosen = _known(known, measure, checkpoint, threshold, examples, found, out, console)
+    _tell(console, told, named, found, chosen, counts, explain=explain, show=show, draws=draws)
+    if out is not None:
+        write_selection(out, chosen, {"data": data.name, "texts": len(examples)})
+        console.print(
+            f"Selection: {out}. Train with it: infuser train ... --select {out}", markup=False, soft_wrap=True
+        )
+
+
+def select_sources(
+    given: str, sources: Sequence[Source], examples: Sequence[dict[str, Any]], cache: Path | None
+) -> list[Source]:
+    """Return sources that select: by a file of `infuser select`, or "sampling", counted in these examples."""
+    from infuser.sources import Sampling, Selective
+    from infuser.sources.surroundings import count_entities
+
+    if given != SAMPLING:
+        strategy = read_selection(Path(given))
+    else:
+        found = _annotated(sources, examples, cache, Console(stderr=True))
+        strategy = Sampling(frequencies=count_entities(found))
+    return [Selective(source, strategy) for source in sources]
+
+
+def write_selection(path: Path, strategy: Strategy, about: dict[str, Any]) -> None:
+    """Write a selection as one JSON file."""
+    from infuser.sources.selective import describe_strategy
+
+    content = {"kind": _KIND, "about": about, "strategy": describe_strategy(strategy)}
+    write_whole(path, json.dumps(content, indent=1, ensure_ascii=False))
+
+
+def read_selection(path: Path) -> Strategy:
+    """Return the strategy of a file that `infuser select` wrote."""
+    from infuser.sources.selective import make_strategy
+
+    content = read_json(path)
+    if not isinstance(content, dict) or content.get("kind") != _KIND or not isinstance(content.get("strategy"), dict):
+        raise InputError(f"{path} is no selection. Write one: infuser select DATA ... --out {path}")
+    try:
+        return make_strategy(content["strategy"])
+    except TypeError as error:
+        raise InputError(
+            f"The selection {path} cannot be read: {error}. Write it again with infuser select."
+        ) from error
+
+
+def _annotated(
+    sources: Sequence[Source], examples: Sequence[dict[str, Any]], cache: Path | None, told: Console
+) -> list[tuple[Annotations, ...]]:
+    """Return what the sources find in each example, known answers from the cache."""
+    from infuser.annotating.remembering import forget_nothing, remember
+
+    asked = remember(sources, cache)
+    texts = [join_pair(one["text"], one["pair"]) for one in examples]
+    found: list[tuple[Annotations, ...]] = []
+    with counting(told, "annotating") as show:
+        show(0, len(texts))
+        for first in range(0, len(texts), _AT_ONCE):
+            answers = [one.annotate(texts[first : first + _AT_ONCE]) for one in asked]
+            found += zip(*answers, strict=True)
+            show(len(found), len(texts))
+    forget_nothing(asked)
+    return found
+
+
+def _known(
+    known: Path | None,
+    measure: str | None,
+    checkpoint: str | None,
+    threshold: float,
+    examples: Sequence[dict[str, Any]],
+    found: Sequence[tuple[Annotations, ...]],
+    out: Path | None,
+    console: Console,
+) -> Strategy:
+    from infuser.sources import Known
+
+    if (known is None) == (measure is None):
+        raise InputError("The strategy known needs either --known FILE or --measure masked|probe with --checkpoint.")
+    if known is not None:
+        return Known(known, threshold)
+    if checkpoint is None:
+        raise InputError("--measure needs the encoder to measure. Name it: --checkpoint CHECKPOINT.")
+    from infuser.knowledge.entity_scores import digest_of_texts, write_scores
+
+    folder = find_checkpoint(checkpoint, console)
+    annotated = [{**one, "annotations": of} for one, of in zip(examples, found, strict=True)]
+    about: dict[str, Any] = {
+        "checkpoint": checkpoint,
+        "measure": measure,
+        "texts": digest_of_texts(join_pair(one["text"], one["pair"]) for one in examples),
+    }
+    with loading(console, checkpoint):
+        from infuser.infused import load_model, load_tokenizer
+
+        tokenizer = load_tokenizer(folder)
+    progress = Console(stderr=True).is_terminal
+    if measure == "masked":
+        from infuser.probes.masked_prediction import has_masked_head, masked_scores
+
+        if not has_masked_head(folder):
+            raise InputError(f"{checkpoint!r} has no head for masked words. Measure it with --measure probe.")
+        scores = masked_scores(load_model(folder, "masked-lm"), tokenizer, annotated, progress=progress)
+    else:
+        from infuser.probes.entity_types import typed_scores
+
+        probe = typed_scores(load_model(folder, "encoder"), tokenizer, annotated, progress=progress)
+        scores = probe.scores
+        about |= {"accuracy": probe.accuracy, "control": probe.control, "chance": probe.chance}
+        console.print(
+            f"The probe tells {counted(len(probe.types), 'type')} apart with accuracy {probe.accuracy:.3f}; with "
+            f"shuffled types {probe.control:.3f}, by guessing {probe.chance:.3f}",
+            highlight=False,
+        )
+    if out is not None:
+        written = write_scores(out.with_suffix(".scores.json"), scores, about)
+        console.print(f"Scores: {written}", markup=False, highlight=False, soft_wrap=True)
+    return Known({one.key: one.score for one in scores}, threshold)
+
+
+def _tell(
+    console: Console,
+    told: Console,
+    sources: Sequence[Source],
+    found: Sequence[tuple[Annotations, ...]],
+    strategy: Strategy,
+    counts: dict[str, int],
+    *,
+    explain: bool,
+    show: int,
+    draws: int,
+) -> None:
+    from infuser.explaining import source_names
+    from infuser.selecting import explain_selection
+    from infuser.sources import Selective
+
+    counted_by = None if hasattr(strategy, "surroundings") else counts
+    for place, (name, source) in enumerate(zip(source_names(sources), sources, strict=True)):
+        with counting(told, f"selecting from {name}") as tell:
+            report = explain_selection(
+                Selective(source, strategy),
+                [of_text[place] for of_text in found],
+                n_draws=draws,
+                frequencies=counted_by,
+                tell=tell,
+            )
+        console.print(
+            f"[b]{escape(name)}[/b]: {report.kept:.1%} of what it found is injected in training "
+            f"({counted(len(report.entities), 'entity').replace('entitys', 'entities')} in "
+            f"{counted(report.n_texts, 'text')}, {counted(draws, 'draw')})",
+            highlight=False,
+        )
+        if explain:
+            _explain(console, report, show)
+
+
+def _explain(console: Console, report: SelectionReport, show: int) -> None:
+    table = Table("entities", "how many", "in texts", "kept", title="Keep-rates by frequency", title_justify="left")
+    for bucket in report.buckets:
+        table.add_row(bucket.name, f"{bucket.n_entities:,}", f"{bucket.n_texts:,}", f"{bucket.kept:.1%}")
+    for column in table.columns[1:]:
+        column.justify = "right"
+    console.print(table)
+    dropped = [one for one in report.entities if one.kept < 1][:show]
+    if not dropped:
+        console.print("Nothing is dropped.")
+        return
+    listed = Table("entity", "in texts", "kept", "why", title="Dropped most often", title_justify="left")
+    for one in dropped:
+        shown = one.name if one.name.casefold() == one.key.casefold() else f"{one.name} ({one.key})"
+        listed.add_row(escape(shown), f"{one.n_texts:,}", f"{one.kept:.0%}", escape(one.why))
+    for column in listed.columns[1:3]:
+        column.justify = "right"
+    console.print(listed)

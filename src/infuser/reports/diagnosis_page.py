@@ -1,0 +1,220 @@
+"""A diagnosis as one web page: the sentence first, then what it rests on; each picture says how to read it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from pathlib import Path
+
+from infuser.reports.charts import Mark, dot_plot, interval_plot, line_chart
+from infuser.reports.comparison import Comparison, signed_range
+from infuser.reports.diagnosis import Bucket, Diagnosis, Flip
+from infuser.reports.page import document
+from infuser.reports.sections import explanation_section
+from infuser.reports.table import header, method_note, rows
+from infuser.writing import write_whole
+
+PAGE, NUMBERS = "diagnosis.html", "diagnosis.json"
+_MOST_FLIPS = 25
+"""So many examples of a list are on the page; the JSON has all of them."""
+
+
+def write_diagnosis(diagnosis: Diagnosis, folder: str | Path) -> Path:
+    """Write the page and the same as JSON beside it; return the page's path."""
+    folder = Path(folder)
+    parts = [
+        f"<h1>{escape(diagnosis.title)}</h1>",
+        f'<p class="verdict {(diagnosis.verdict or "none").replace(" ", "-")}">{escape(diagnosis.sentence)}</p>',
+        _notes(diagnosis.notes),
+        "" if diagnosis.comparison is None else _results(diagnosis.comparison),
+        _buckets(diagnosis),
+        _corruption(diagnosis),
+        _channels(diagnosis),
+        _flips(diagnosis),
+        *(f"<h3>{escape(one.title)}</h3>{explanation_section(one)}" for one in diagnosis.explanations),
+        _angles(diagnosis),
+        _spectra(diagnosis),
+        _facts(diagnosis.facts),
+        _versions(diagnosis.versions),
+    ]
+    write_whole(folder / NUMBERS, diagnosis.to_json())
+    return write_whole(folder / PAGE, document(diagnosis.title, "\n".join(part for part in parts if part)))
+
+
+def _notes(notes: Sequence[str]) -> str:
+    told = "".join(f"<li>{escape(note)}</li>" for note in notes)
+    return f"<h2>What to keep in mind</h2><ul>{told}</ul>" if told else ""
+
+
+def _results(comparison: Comparison) -> str:
+    verdicts = "".join(f"<li>{escape(sentence)}</li>" for sentence in comparison.verdicts)
+    return (
+        f"<h2>Results</h2>{_table(header(comparison), rows(comparison))}{_soft(method_note(comparison))}"
+        f"<ul>{verdicts}</ul>{dot_plot(comparison)}"
+        + _soft(
+            "A ring per seed, a dot for the mean, a line for the 95 % interval over seeds; further right is better."
+        )
+    )
+
+
+def _buckets(diagnosis: Diagnosis) -> str:
+    if not diagnosis.buckets:
+        return ""
+    arms = list(diagnosis.buckets[0].values)
+    compared = arms[1:]
+    table = _table(
+        ["rarest entity of the text", "examples", *arms, *(f"{arm} minus {arms[0]}, 95 %" for arm in compared)],
+        [
+            [
+                bucket.name,
+                f"{bucket.n_examples:,}",
+                *(_score(bucket.values[arm]) for arm in arms),
+                *(signed_range(bucket.differences.get(arm)) for arm in compared),
+            ]
+            for bucket in diagnosis.buckets
+        ],
+    )
+    chart = interval_plot(
+        {f"{bucket.name} ({bucket.n_examples:,})": _marks(bucket, arms) for bucket in diagnosis.buckets},
+        label=f"Difference of {diagnosis.metric} to {arms[0]} by how frequent the rarest entity is",
+        before=1,  # the baseline has the first colour
+    )
+    told = "Texts are grouped by their rarest entity; knowledge should help most where entities are rare."
+    if compared:
+        told += (
+            f" A dot right of the dashed line is a gain over {arms[0]}, and its line is the 95 % interval over test "
+            "examples: one that crosses the dashed line is no evidence."
+        )
+    return f"<h2>By how frequent the entities are</h2>{_soft(told)}{chart}{table}"
+
+
+def _marks(bucket: Bucket, arms: Sequence[str]) -> list[Mark]:
+    base = bucket.values[arms[0]]
+    reached = [(arm, bucket.values[arm]) for arm in arms[1:]]
+    return [
+        (arm, value - base, bucket.differences.get(arm))
+        for arm, value in reached
+        if value is not None and base is not None
+    ]
+
+
+def _corruption(diagnosis: Diagnosis) -> str:
+    chart = line_chart(
+        diagnosis.corruption,
+        label=f"{diagnosis.metric} against the share of corrupted links",
+        x_name="share of links that lead to a wrong entity while answering",
+        y_name=diagnosis.metric,
+    )
+    told = (
+        "A model that reads its knowledge loses as links become wrong; where its line falls below a level one, it "
+        "would do better without. A flat line says that the model does not look at the links, or that there are none "
+        "between two entities."
+    )
+    return f"<h2>When links are wrong</h2>{_soft(told)}{chart}" if chart else ""
+
+
+def _channels(diagnosis: Diagnosis) -> str:
+    if not diagnosis.channels:
+        return ""
+    told = [(channel.name, channel.difference) for channel in diagnosis.channels]
+    chart = interval_plot(
+        {name: [(diagnosis.metric, one.mean, one.over_examples)] for name, one in told},
+        label=f"What each source adds to {diagnosis.metric}",
+    )
+    table = _table(
+        ["source", f"{diagnosis.metric} it adds", "95 % over seeds", "95 % over examples", ""],
+        [
+            [name, f"{one.mean:+.3f}", signed_range(one.over_seeds), signed_range(one.over_examples), one.verdict]
+            for name, one in told
+        ],
+    )
+    how = (
+        "The trained model answers with every source and with every source but this one: right of the dashed line the "
+        "source is of use to the model, left of it the model would answer better without."
+    )
+    return f"<h2>What each source does</h2>{_soft(how)}{chart}{table}"
+
+
+def _flips(diagnosis: Diagnosis) -> str:
+    if diagnosis.comparison is None:
+        return ""
+    lists = []
+    for mended, title in (
+        (True, "Mended: wrong without knowledge, right with it"),
+        (False, "Spoilt: right without knowledge, wrong with it"),
+    ):
+        flips = diagnosis.clearest(mended=mended)
+        items = "".join(f"<li>{_flip(flip)}</li>" for flip in flips[:_MOST_FLIPS]) or "<li>none</li>"
+        more = len(flips) - _MOST_FLIPS
+        rest = _soft(f"{more:,} more are in {NUMBERS}.") if more > 0 else ""
+        lists.append(f"<h3>{title} ({len(flips):,})</h3><ol>{items}</ol>{rest}")
+    how = (
+        "Test examples that the plain and the infused model answer differently in most seeds, the largest change "
+        "first; the numbers are the mean probability of the right label, before and after."
+    )
+    return f"<h2>Which answers changed</h2>{_soft(how)}{''.join(lists)}"
+
+
+def _flip(flip: Flip) -> str:
+    sides = " / ".join(escape(side) for side in (flip.text, flip.pair) if side is not None)
+    seeds = f"{flip.n_seeds} seed{'' if flip.n_seeds == 1 else 's'}"
+    return f"{sides} <small>{escape(flip.label)}: {flip.before:.2f} → {flip.after:.2f}, in {seeds}</small>"
+
+
+def _angles(diagnosis: Diagnosis) -> str:
+    chart = line_chart(
+        diagnosis.angles,
+        label="Cosine of the corresponding angles between pretrained and fine-tuned weights",
+        x_name="singular rank, as a share of all",
+        y_name="cosine",
+    )
+    how = (
+        "1 means that fine-tuning left a direction of the pretrained weights as it was; directions on the left carry "
+        "most of what the encoder knows, and a low line there says that fine-tuning has overwritten it."
+    )
+    return f"<h2>What fine-tuning changed in the weights</h2>{_soft(how)}{chart}" if chart else ""
+
+
+def _spectra(diagnosis: Diagnosis) -> str:
+    points = {
+        name: [(float(rank), value) for rank, value in enumerate(values, start=1)]
+        for name, values in diagnosis.spectra.items()
+    }
+    chart = line_chart(
+        points,
+        label="Singular values of the features",
+        x_name="rank",
+        y_name="singular value, logarithmic",
+        log=True,
+    )
+    how = (
+        "The features of the test examples, taken apart into directions, the strongest first. With enough training "
+        "examples the weak ones tend to fade by themselves; a tail that stays high with few examples is what a "
+        "spectral penalty (infuser train --spectral) shrinks."
+    )
+    return f"<h2>How many directions the features have</h2>{_soft(how)}{chart}" if chart else ""
+
+
+def _facts(facts: Mapping[str, str]) -> str:
+    items = "".join(f"<dt>{escape(str(name))}</dt><dd>{escape(str(fact))}</dd>" for name, fact in facts.items())
+    return f"<h2>How it was found out</h2><dl>{items}</dl>" if items else ""
+
+
+def _versions(versions: Mapping[str, str]) -> str:
+    if not versions:
+        return ""
+    return f"<details><summary>Versions</summary>{_table(['', ''], versions.items())}</details>"
+
+
+def _table(head: Sequence[str], body: Iterable[Sequence[str]]) -> str:
+    names = "".join(f"<th>{escape(name)}</th>" for name in head)
+    lines = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in line) + "</tr>" for line in body)
+    return f'<div class="wide"><table><tr>{names}</tr>{lines}</table></div>'
+
+
+def _soft(told: str) -> str:
+    return f'<p class="soft">{escape(told)}</p>'
+
+
+def _score(value: float | None) -> str:
+    return "unknown" if value is None else f"{value:.3f}"

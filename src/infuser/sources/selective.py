@@ -1,0 +1,125 @@
+"""A source that injects only a part of what another one finds: what is worth it, by a strategy."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol, Self
+
+from infuser.errors import SourceError
+from infuser.registry import SOURCES
+from infuser.sources.known import Known
+from infuser.sources.sampling import Sampling
+from infuser.sources.storage import find_folder, load_source, name_folder, save_source
+from infuser.sources.surroundings import read_counts
+from infuser.types import Annotations, Source, entity_key, keep_spans
+
+__all__ = ["STRATEGIES", "Selective", "Strategy", "entity_key", "keep_spans"]
+
+_RECORD = "selective.json"
+
+
+class Strategy(Protocol):
+    """Says what of a source's findings is worth injecting. One that draws has `draw(found, seed=, epoch=)`, too."""
+
+    def select(self, found: Sequence[Annotations], source: Source) -> list[Annotations]: ...
+
+
+STRATEGIES: dict[str, type[Any]] = {"sampling": Sampling, "known": Known}
+"""The names of strategies in saved files and on the command line."""
+
+
+@SOURCES.register("selective")
+@dataclass(frozen=True)
+class Selective:
+    """Wraps any source; what the strategy leaves out is not injected, whatever the method.
+
+    A mention goes with its links, auxiliary terms and candidates. `annotate` says what is injected in answering;
+    `drawn` what of that is injected in an epoch of training, see `Collator.for_epoch`. For everything else the
+    wrapped source answers: a selective knowledge base is a knowledge base.
+    """
+
+    source: Source
+    """Finds what there is to select from."""
+    strategy: Strategy = field(default_factory=Sampling)
+    """`Sampling`, the paper's, or `Known`: what the plain encoder predicts by itself is left out."""
+
+    def __post_init__(self) -> None:
+        if not hasattr(self.source, "annotate"):
+            raise SourceError(f"{self.source!r} is not a source: it has no annotate(texts). Give the source to wrap.")
+        if not hasattr(self.strategy, "select"):
+            raise SourceError(f"{self.strategy!r} is not a strategy. Known: {', '.join(STRATEGIES)}.")
+
+    def annotate(self, texts: Sequence[str]) -> list[Annotations]:
+        """Return what the source found as far as it is injected in answering."""
+        return self.strategy.select(self.source.annotate(texts), self.source)
+
+    def drawn(self, found: Annotations, *, seed: int, epoch: int) -> list[bool]:
+        """Return which spans of its own annotations are injected in one epoch of training."""
+        strategy: Any = self.strategy
+        if getattr(strategy, "each_epoch", False):
+            drawn: list[bool] = strategy.draw(found, seed=seed, epoch=epoch)
+            return drawn
+        if isinstance(self.source, Selective):
+            return self.source.drawn(found, seed=seed, epoch=epoch)
+        return [True] * len(found.spans)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or name in ("source", "strategy"):  # copying asks before there is a source
+            raise AttributeError(name)
+        return getattr(self.source, name)
+
+    def save(self, directory: Path) -> None:
+        """Write what `load` needs: the wrapped source, and the strategy with all counts and scores it goes by."""
+        record = {
+            "source": save_source(self.source, directory / "source"),
+            "strategy": describe_strategy(self.strategy),
+        }
+        (directory / _RECORD).write_text(json.dumps(record, ensure_ascii=False), encoding="utf-8")
+
+    @classmethod
+    def load(cls, directory: Path) -> Self:
+        """Read back what `save` wrote."""
+        record = json.loads((directory / _RECORD).read_text(encoding="utf-8"))
+        return cls(load_source(record["source"], directory / "source"), make_strategy(record["strategy"]))
+
+    @classmethod
+    def tiny(cls) -> Self:
+        """Return the tiny entities, drawn anew in every epoch."""
+        from infuser.sources.entities import Entities
+
+        return cls(Entities.tiny())
+
+
+def describe_strategy(strategy: Strategy) -> dict[str, Any]:
+    """Return a strategy as JSON data; counts and scores are in it, a graph is named with its digest."""
+    name = next((name for name, kind in STRATEGIES.items() if type(strategy) is kind), None)
+    if name is None:
+        raise SourceError(
+            f"{type(strategy).__name__} is no strategy that can be saved. Known: {', '.join(STRATEGIES)}."
+        )
+    if hasattr(strategy, "to_json"):
+        return {"name": name, **strategy.to_json()}
+    fields = [one.name for one in dataclasses.fields(strategy) if one.init]  # type: ignore[arg-type]
+    settings = {field: getattr(strategy, field) for field in fields}
+    if settings.get("frequencies") is not None:
+        counts = settings["frequencies"]
+        settings["frequencies"] = dict(counts if isinstance(counts, Mapping) else read_counts(counts))
+    if settings.get("graph") is not None:
+        settings = name_folder(settings, "graph", "graph")
+    return {"name": name, **settings}
+
+
+def make_strategy(record: Mapping[str, Any]) -> Strategy:
+    """Return the strategy that `describe_strategy` described."""
+    settings = dict(record)
+    name = settings.pop("name", None)
+    if name not in STRATEGIES:
+        raise SourceError(f"No strategy is called {name!r}. Known: {', '.join(STRATEGIES)}.")
+    kind = STRATEGIES[name]
+    if hasattr(kind, "from_json"):
+        return kind.from_json(settings)  # type: ignore[no-any-return]
+    return kind(**find_folder(settings, "graph", "graph"))  # type: ignore[no-any-return]

@@ -1,0 +1,202 @@
+"""A source that selects: what is injected in training and in answering, for every method."""
+
+from __future__ import annotations
+
+import copy
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from miniatures import tiny_host, tiny_tokenizer
+from tiny_infusions import KNOWN_TEXT, tiny_base
+
+import infuser
+from infuser import (
+    Candidates,
+    Collator,
+    Entities,
+    Graph,
+    Kam,
+    Kar,
+    KnowledgeBase,
+    Known,
+    Sampling,
+    Selective,
+    TrainSettings,
+    infuse,
+    train,
+)
+from infuser.annotating.columns import SourceColumn, encode
+from infuser.errors import SourceError
+from infuser.explaining import source_names
+from infuser.sources.placebo import shuffle
+from infuser.types import Annotations
+
+GRAPH = Graph([("bridge", "in", "town"), ("river", "near", "town"), ("bridge", "over", "river")])
+HALF = Sampling(share=0.5, neglected=0.0)
+
+
+def test_answering_injects_everything_and_every_epoch_of_training_its_draw() -> None:
+    source = Selective(GRAPH, HALF)
+    (all_of_it,), (bare,) = source.annotate([KNOWN_TEXT]), GRAPH.annotate([KNOWN_TEXT])
+    assert replace(all_of_it, odds=()) == bare and len(all_of_it.odds) == len(all_of_it.spans) == 3
+    collate = Collator(tiny_tokenizer("bert"), [source])
+    examples = [{"text": KNOWN_TEXT, "annotations": (all_of_it,)}, {"text": KNOWN_TEXT}]
+    answering = collate(examples)
+    plain = Collator(tiny_tokenizer("bert"), [GRAPH])([{"text": KNOWN_TEXT}] * 2)
+    assert all(torch.equal(answering[name], plain[name]) for name in plain)
+    n_boxes = [int((collate.for_epoch(e)(examples)["knowledge_maps"][0, :, 0] >= 0).sum()) for e in range(12)]
+    assert len(set(n_boxes)) > 1 and max(n_boxes) < int((answering["knowledge_maps"][0, :, 0] >= 0).sum())
+    for epoch in range(4):  # asked beforehand or not, the draw is the same; and again, by another copy
+        batch = collate.for_epoch(epoch)(examples)
+        assert torch.equal(batch["knowledge_maps"][0], batch["knowledge_maps"][1])
+        again = copy.deepcopy(collate).for_epoch(epoch)(examples[::-1])
+        assert torch.equal(batch["knowledge_maps"], again["knowledge_maps"])
+    seeds = {str(collate.for_epoch(0, seed=seed)(examples)["knowledge_maps"].tolist()) for seed in range(8)}
+    assert len(seeds) > 1
+
+
+def test_drawn_once_the_same_is_injected_in_training_and_answering() -> None:
+    source = Selective(GRAPH, replace(HALF, each_epoch=False))
+    texts = [KNOWN_TEXT, KNOWN_TEXT.replace("old ", ""), "river town bridge"]
+    found = source.annotate(texts)
+    assert [len(one.spans) for one in found] != [3, 3, 3] and found == source.annotate(texts)
+    collate = Collator(tiny_tokenizer("bert"), [source])
+    examples = [{"text": text} for text in texts]
+    answering = collate(examples)
+    assert all(
+        torch.equal(collate.for_epoch(e)(examples)["knowledge_maps"], answering["knowledge_maps"]) for e in (0, 1)
+    )
+
+
+def test_a_selective_knowledge_base_is_one_and_what_its_mentions_mean_stays_beside_them() -> None:
+    base = tiny_base()
+    source = Selective(base, HALF)
+    infused = infuse(tiny_host("bert"), Kar(), sources=[source], tokenizer=tiny_tokenizer("bert"))
+    (found,) = source.annotate([KNOWN_TEXT])
+    assert replace(found, odds=()) == base.annotate([KNOWN_TEXT])[0]
+    gold = [candidates[-1].id if candidates else "" for candidates in found.candidates]
+    example = {"text": KNOWN_TEXT, "annotations": (found,), "gold": {base.name: gold}}
+    for epoch in range(6):
+        batch = infused.collator().for_epoch(epoch)([example])
+        stays = source.drawn(found, seed=0, epoch=epoch)
+        kept = [tuple(span.id for span, is_kept in zip(found.spans, stays, strict=True) if is_kept)]
+        assert len(kept[0]) < len(found.spans)
+        left = [(c, g) for c, g, is_kept in zip(found.candidates, gold, stays, strict=True) if is_kept]
+        expected = [int(one.id == right) for candidates, right in left for one in candidates]
+        assert batch[f"knowledge_{base.name}_gold"][0, : len(expected)].tolist() == expected
+        infused.model(**{name: tensor for name, tensor in batch.items() if not name.endswith("gold")})
+    assert source_names([source, GRAPH]) == ["knowledge-base", "graph"]
+    with pytest.raises(SourceError, match=r"Wrap the base: Selective\(base"):
+        KnowledgeBase(Selective(Candidates.tiny()), KnowledgeBase.tiny().vectors)
+
+
+def test_training_draws_anew_in_every_epoch_and_the_dev_set_is_answered_with_everything() -> None:
+    seen: list[tuple[bool, int]] = []
+
+    class Watching(Selective):
+        def drawn(self, found: Annotations, *, seed: int, epoch: int) -> list[bool]:
+            seen.append((found.text == "river town", epoch))
+            return super().drawn(found, seed=seed, epoch=epoch)
+
+    infused = infuse(
+        tiny_host("bert", "sequence-classification"),
+        Kam(),
+        sources=[Watching(GRAPH, HALF)],
+        tokenizer=tiny_tokenizer("bert"),
+    )
+    examples = [{"text": KNOWN_TEXT, "label": 0}, {"text": "river and town", "label": 1}]
+    dev = [{"text": "river town", "label": 0}, {"text": "bridge", "label": 1}]
+    train(
+        infused.model,
+        examples,
+        infused.collator(),
+        dev=dev,
+        progress=False,
+        settings=TrainSettings(epochs=3, batch_size=2, metric="accuracy"),
+    )
+    assert seen == [(False, epoch) for epoch in (0, 0, 1, 1, 2, 2)]
+
+
+def test_strategies_can_be_stacked_and_saved_with_a_model(tmp_path: Path) -> None:
+    known = Known({"river": 0.9, "town": 0.2})
+    stacked = Selective(Selective(GRAPH, HALF), known)
+    (found,) = stacked.annotate([KNOWN_TEXT])
+    assert [span.id for span in found.spans] == ["bridge", "town"] and len(found.odds) == 2
+    assert any(stacked.drawn(found, seed=0, epoch=e) != [True, True] for e in range(5))
+    infused = infuse(tiny_host("bert"), Kam(), sources=[stacked], tokenizer=tiny_tokenizer("bert"))
+    infused.save(tmp_path / "model")
+    read = infuser.load(tmp_path / "model")
+    assert read.sources == infused.sources
+    batch, again = (one.collator().for_epoch(3)([{"text": KNOWN_TEXT}]) for one in (infused, read))
+    assert torch.equal(batch["knowledge_maps"], again["knowledge_maps"])
+    counted = Selective(GRAPH, Sampling(frequencies={"river": 200}))
+    infuse(tiny_host("bert"), Kam(), sources=[counted], tokenizer=tiny_tokenizer("bert")).save(tmp_path / "counted")
+    assert infuser.load(tmp_path / "counted").sources == (counted,)
+
+
+def test_odds_survive_files_the_placebo_and_caches(tmp_path: Path) -> None:
+    source = Selective(GRAPH, Sampling(frequencies={"river": 200}))
+    texts = [KNOWN_TEXT, "nothing", "town of the river"]
+    found = source.annotate(texts)
+    column = SourceColumn(encode(found))
+    assert [column.read(row, text) for row, text in enumerate(texts)] == found
+    assert encode(GRAPH.annotate(texts)).type.get_field_index("odds") == -1  # as it was before there were odds
+    notes = infuser.annotate(texts, [source], tmp_path / "notes", cache=tmp_path / "cache")
+    assert [notes.annotations(place)[0] for place in range(3)] == found
+    shuffled = shuffle([(one,) for one in found])
+    assert sorted(sorted(one.odds) for (one,) in shuffled) == sorted(sorted(one.odds) for one in found)
+    assert all(len(one.odds) == len(one.spans) for (one,) in shuffled)
+
+
+def test_what_cannot_be_selected_from_is_refused() -> None:
+    wrong: Any = "graph"
+    with pytest.raises(SourceError, match="'graph' is not a source"):
+        Selective(wrong)
+    with pytest.raises(SourceError, match=r"is not a strategy\. Known: sampling, known"):
+        Selective(Entities.tiny(), wrong)
+
+
+def test_under_trainer_every_epoch_draws_and_evaluation_injects_everything(tmp_path: Path) -> None:
+    from transformers import Trainer, TrainingArguments
+
+    from infuser.signals.each_epoch import SelectiveTraining
+
+    class MyTrainer(SelectiveTraining, Trainer):
+        pass
+
+    source = Selective(GRAPH, HALF)
+    infused = infuse(
+        tiny_host("bert", "sequence-classification"), Kam(), sources=[source], tokenizer=tiny_tokenizer("bert")
+    )
+    seen: list[tuple[bool, str]] = []
+    infused.model.register_forward_pre_hook(
+        lambda model, args, batch: seen.append((model.training, str(batch["knowledge_maps"].tolist()))),
+        with_kwargs=True,
+    )
+    example = {"text": KNOWN_TEXT, "label": 0}
+    trainer = MyTrainer(
+        infused.model,
+        TrainingArguments(
+            str(tmp_path),
+            num_train_epochs=6,
+            per_device_train_batch_size=1,
+            remove_unused_columns=False,
+            seed=3,
+            eval_strategy="epoch",
+            save_strategy="no",
+            report_to=[],
+            disable_tqdm=True,
+            use_cpu=True,
+        ),
+        data_collator=infused.collator(),
+        train_dataset=[example],
+        eval_dataset=[example],
+    )
+    trainer.train()
+    collate = infused.collator()
+    drawn = [str(collate.for_epoch(epoch, seed=3)([example])["knowledge_maps"].tolist()) for epoch in range(6)]
+    assert [maps for training, maps in seen if training] == drawn and len(set(drawn)) > 1
+    assert {maps for training, maps in seen if not training} == {str(collate([example])["knowledge_maps"].tolist())}
