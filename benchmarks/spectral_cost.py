@@ -6,9 +6,9 @@ A step is forward, backward and AdamW on 32 texts. Three kinds take turns, step 
     spectral    Spectral: eigenvectors of the Gram matrix
     svd         the same number from torch.linalg.svdvals, in float32, behind the same hooks
 
-Whole steps differ by more than a penalty costs, machines being noisy. So the penalty alone, forward and backward on what
-enters the head, is timed as well, the two kinds in turn; "share" is its time divided by that of a plain step. A second
-table says how the penalty alone grows with the number of texts. All times are medians.
+Whole steps differ by more than a penalty costs, machines being noisy. So the penalty alone, forward and backward on
+what enters the head, is timed as well, the two kinds in turn; "share" is its time divided by that of a plain step. A
+second table says how the penalty alone grows with the number of texts. All times are medians.
 
     python benchmarks/spectral_cost.py     # about two minutes
 """

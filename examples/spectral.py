@@ -32,25 +32,22 @@ print("the penalty shrank them:", smallest[1] < smallest[0])
 
 
 class PunishingTrainer(SpectralTraining, Trainer):
-    """Trainer with a penalty: one keyword more."""
+    """Trainer with one keyword more."""
 
 
+arguments = TrainingArguments(
+    output_dir=str(miniature.scratch()),
+    max_steps=2,
+    gradient_accumulation_steps=2,
+    logging_steps=1,
+    remove_unused_columns=False,  # else the texts are dropped before the collator sees them
+    report_to="none",
+    disable_tqdm=True,
+    save_strategy="no",
+    use_cpu=True,
+)
 trainer = PunishingTrainer(
-    model=infused.model,
-    args=TrainingArguments(
-        output_dir=str(miniature.scratch()),
-        max_steps=2,
-        gradient_accumulation_steps=2,
-        logging_steps=1,
-        remove_unused_columns=False,
-        report_to="none",
-        disable_tqdm=True,
-        save_strategy="no",
-        use_cpu=True,
-    ),
-    train_dataset=few,
-    data_collator=infused.collator(),
-    spectral=Spectral(),
+    infused.model, arguments, train_dataset=few, data_collator=infused.collator(), spectral=Spectral()
 )
 trainer.train()
 print("Trainer logs the penalty:", all("spectral" in log for log in trainer.state.log_history[:2]))

@@ -18,6 +18,7 @@ import pytest
 
 import infuser
 from infuser import errors
+from infuser.methods.spectral import Spectral
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -67,6 +68,7 @@ SAID = {
     "pipeline": ["the pipeline says what the model says: True"],
     "sentence_vectors": ["means of the infused states: True", "moved the text with a link: True"],
     "sources": ["'glipizide' - 'Drug Store'  0.90  sold by", "term 'pharmacy', tied to ['tablets']"],
+    "spectral": ["the penalty shrank them: True", "Trainer logs the penalty: True"],
     "train": ["best auc on dev", "asked again, it trained for 0 steps"],
     "trainer": ["test AUC"],
 }
@@ -206,9 +208,10 @@ def test_the_reference_lists_the_members_of_infused() -> None:
         ("methods/ernie.md", infuser.Ernie),
         ("methods/kam.md", infuser.Kam),
         ("methods/kar.md", infuser.Kar),
+        ("methods/spectral.md", Spectral),
         ("guides/training.md", infuser.TrainSettings),
     ],
-    ids=["ernie", "kam", "kar", "training"],
+    ids=["ernie", "kam", "kar", "spectral", "training"],
 )
 def test_a_page_lists_all_settings_with_their_defaults(page: str, settings: Any) -> None:
     listed = [(row[0].strip("`"), row[1].strip("`").replace('"', "'")) for row in rows_under(page, "setting")]
@@ -219,9 +222,8 @@ def test_a_page_lists_all_settings_with_their_defaults(page: str, settings: Any)
 def test_methods_share_their_headings() -> None:
     expected = ["What it does", "Paper", "When to use it", "What it needs", "Settings", "Example", "How it compares"]
     pages = [page for page in (DOCS / "methods").glob("*.md") if page.name != "index.md"]
-    assert {page.stem for page in pages} == {
-        name for name in infuser.METHODS if infuser.METHODS[name].__module__.startswith("infuser.")
-    }
+    methods = {name for name in infuser.METHODS if infuser.METHODS[name].__module__.startswith("infuser.")}
+    assert {page.stem for page in pages} == methods | {"spectral"}  # a penalty, which goes with any method
     for page in pages:
         assert re.findall(r"^## (.+)$", page.read_text(encoding="utf-8"), flags=re.MULTILINE) == expected
 

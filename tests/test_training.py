@@ -4,23 +4,20 @@ import json
 import logging
 import random
 import signal
-import subprocess
-import sys
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from forked import exit_code, start_forked
 from safetensors.torch import load_file
 
 from infuser.checkpoints import copy_weights, newest_checkpoint, random_states, restore_random_states
 from infuser.errors import CheckpointError, InputError, UnknownNameError
 from infuser.steps import StepPlan, parameter_groups, set_learning_rates
 from infuser.training import TrainResult, TrainSettings, evaluate, train
-from tests.training_child import collate, run, tiny_classifier, tiny_task
+from tests.training_child import collate, run, run_as_a_process, tiny_classifier, tiny_task
 
-ROOT = Path(__file__).parents[1]
 SETTINGS = TrainSettings(epochs=2, batch_size=4, learning_rate=1e-3, new_learning_rate=1e-2)
 
 
@@ -202,9 +199,9 @@ def test_mixed_precision_leaves_no_trace_on_the_model(dtype):
 # checkpoints
 
 
-def run_child(out, *options):
-    command = [sys.executable, "-m", "tests.training_child", str(out), "--settings", json.dumps(CHILD), *options]
-    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=300, check=False)
+def run_child(out, **kill):
+    log = out.with_name("log.txt")
+    return exit_code(start_forked(run_as_a_process, out, CHILD, log=log, **kill)), log.read_text()
 
 
 CHILD = {
@@ -222,17 +219,17 @@ def test_a_run_killed_twice_goes_on_as_if_nothing_had_happened(tmp_path):
     whole, killed = tmp_path / "whole", tmp_path / "killed"
     run(whole, CHILD)
 
-    first = run_child(killed, "--kill-at-step", "13")  # in mid-epoch, three steps after a checkpoint
-    assert first.returncode == -signal.SIGKILL, first.stderr
+    code, said = run_child(killed, kill_at_step=13)  # in mid-epoch, three steps after a checkpoint
+    assert code == -signal.SIGKILL, said
     assert newest_checkpoint(killed).name == "checkpoint-00000010"
 
-    second = run_child(killed, "--kill-in-checkpoint", "15")  # between two of its files
-    assert second.returncode == -signal.SIGKILL, second.stderr
+    code, said = run_child(killed, kill_in_checkpoint=15)  # between two of its files
+    assert code == -signal.SIGKILL, said
     assert newest_checkpoint(killed).name == "checkpoint-00000010"
     assert (killed / ".unfinished-checkpoint-00000015").is_dir()
 
-    third = run_child(killed)
-    assert third.returncode == 0, third.stderr
+    code, said = run_child(killed)
+    assert code == 0, said
     assert_same(load_file(killed / "weights-0.safetensors"), load_file(whole / "weights-0.safetensors"))
     told = [json.loads((out / "told-0.json").read_text()) for out in (killed, whole)]
     for entry in told:

@@ -3,43 +3,22 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import socket
-import subprocess
-import sys
-from pathlib import Path
 
 import pytest
 import torch
+from forked import exit_code, start_ranks
 from safetensors.torch import load_file
 
 from infuser.checkpoints import newest_checkpoint
-from tests.training_child import run
+from tests.training_child import run, run_as_a_process
 
 pytestmark = pytest.mark.slow
 
-ROOT = Path(__file__).parents[1]
 # 21 examples in steps of 2 x 3: the last step of an epoch has three, so one process gets more than the other,
 # and hints are rare, so the new weight is unused in most batches of one process or both
 SETTINGS = {"epochs": 2, "batch_size": 3, "accumulate": 2, "learning_rate": 1e-3, "evaluate_every": 2}
 SETTINGS["clip"] = 3.0  # some gradients are longer and some shorter, so a wrong scale shows in spite of Adam
-
-
-def start(out, *options, settings):
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    command = [sys.executable, "-m", "tests.training_child", str(out), "--examples", "21"]
-    command += ["--settings", json.dumps(settings), *options]
-    started = []
-    for rank in range(2):
-        env = {**os.environ, "OMP_NUM_THREADS": "1", "ACCELERATE_USE_CPU": "true", "WORLD_SIZE": "2"}
-        env |= {"RANK": str(rank), "LOCAL_RANK": str(rank), "MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
-        log = (out / f"log-{rank}.txt").open("w")
-        started.append(subprocess.Popen(command, cwd=ROOT, env=env, stdout=log, stderr=subprocess.STDOUT))
-        log.close()
-    return started
 
 
 def results(out, n_processes):
@@ -47,16 +26,10 @@ def results(out, n_processes):
     return weights, [json.loads((out / f"told-{rank}.json").read_text()) for rank in range(n_processes)]
 
 
-def run_two(out, *options, settings):
+def run_two(out, settings, **options):
     out.mkdir(exist_ok=True)
-    started = start(out, *options, settings=settings)
-    try:
-        for process in started:
-            assert process.wait(timeout=300) == 0, "".join(log.read_text() for log in out.glob("log-*.txt"))
-    finally:
-        for process in started:
-            process.kill()
-            process.wait(timeout=30)
+    for process in start_ranks(run_as_a_process, out, settings, n_examples=21, logs=out, **options):
+        assert exit_code(process) == 0, "".join(log.read_text() for log in out.glob("log-*.txt"))
     return results(out, 2)
 
 
@@ -68,7 +41,7 @@ def assert_same(left, right):
 def test_two_processes_learn_what_one_learns_and_count_each_example_once(tmp_path):
     run(tmp_path / "one", SETTINGS, n_examples=21, dropout=0.0)
     (one,), (told,) = results(tmp_path / "one", 1)
-    (first, second), both_told = run_two(tmp_path / "two", "--dropout", "0", settings=SETTINGS)
+    (first, second), both_told = run_two(tmp_path / "two", SETTINGS, dropout=0.0)
     assert_same(first, second)
     torch.testing.assert_close(first, one, rtol=0, atol=1e-9)
     assert first["knowledge.weight"].abs().max() > 0
@@ -87,18 +60,15 @@ def test_two_processes_learn_what_one_learns_and_count_each_example_once(tmp_pat
 
 def test_two_killed_processes_go_on_as_if_nothing_had_happened(tmp_path):
     settings = {**SETTINGS, "checkpoint_every": 3}
-    (whole, _), (told, _) = run_two(tmp_path / "whole", settings=settings)
+    (whole, _), (told, _) = run_two(tmp_path / "whole", settings)
     out = tmp_path / "killed"
     out.mkdir()
-    first, second = start(out, "--kill-at-step", "5", settings=settings)
-    try:
-        assert first.wait(timeout=300) == -signal.SIGKILL, (out / "log-0.txt").read_text()
-    finally:
-        first.kill()
-        second.kill()
-        second.wait(timeout=30)
+    first, second = start_ranks(run_as_a_process, out, settings, n_examples=21, kill_at_step=5, logs=out)
+    assert exit_code(first) == -signal.SIGKILL, (out / "log-0.txt").read_text()
+    second.kill()
+    exit_code(second)
     assert newest_checkpoint(out).name == "checkpoint-00000003"
-    (again, other), (told_again, _) = run_two(out, settings=settings)
+    (again, other), (told_again, _) = run_two(out, settings)
     assert_same(again, other)
     assert_same(again, whole)
     assert told_again["result"]["history"] == told["result"]["history"]

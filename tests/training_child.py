@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import os
 import random
@@ -114,23 +113,24 @@ def run(
     (out / f"told-{process}.json").write_text(json.dumps(told))
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("out", type=Path)
-    parser.add_argument("--settings", type=json.loads, default={})
-    parser.add_argument("--examples", type=int, default=30)
-    parser.add_argument("--dropout", type=float, default=0.1)
-    parser.add_argument("--kill-at-step", type=int)
-    parser.add_argument("--kill-in-checkpoint", type=int)
-    asked = parser.parse_args()
+def run_as_a_process(
+    out: Path,
+    settings: Mapping[str, Any],
+    *,
+    n_examples: int = 30,
+    dropout: float = 0.1,
+    kill_at_step: int | None = None,
+    kill_in_checkpoint: int | None = None,
+) -> None:
+    """Do what `run` does in a process that ends with it, or dies at a step or within a checkpoint."""
 
-    def kill_at_step(report: StepReport) -> None:
-        if report.step == asked.kill_at_step:
+    def die_at_step(report: StepReport) -> None:
+        if report.step == kill_at_step:
             os.kill(os.getpid(), signal.SIGKILL)
 
-    if asked.kill_in_checkpoint is not None:
-        kill_while_writing(asked.kill_in_checkpoint)
-    run(asked.out, asked.settings, n_examples=asked.examples, dropout=asked.dropout, progress=kill_at_step)
+    if kill_in_checkpoint is not None:
+        kill_while_writing(kill_in_checkpoint)
+    run(out, settings, n_examples=n_examples, dropout=dropout, progress=die_at_step)
     PartialState().destroy_process_group()
 
 
@@ -146,7 +146,3 @@ def kill_while_writing(step: int) -> None:
         write(tensors, path)
 
     checkpoints.save_file = write_or_die
-
-
-if __name__ == "__main__":
-    main()

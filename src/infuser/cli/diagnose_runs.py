@@ -197,7 +197,8 @@ def complete(arms: Arms, sizes: Sequence[float], *, training: bool, cache: Path 
         if not 0 < share < 1:
             raise InputError(f"--sizes {share:g} is no share of the training examples. Give a number between 0 and 1.")
     first = arms.first
-    n_all = len(first.read_data().train)
+    data = first.read_data()
+    few = [max(len(data.labels), round(share * len(data.train))) for share in sizes]  # at least one of each label
     wanted: list[tuple[str, Trained, Path, int | None]] = [
         (arm, trained, trained.run.folder / FOLDER / f"{arm}-{seed}", None)
         for seed, trained in sorted(arms.infused.items())  # seed by seed, so that a stopped one has whole seeds
@@ -205,7 +206,8 @@ def complete(arms: Arms, sizes: Sequence[float], *, training: bool, cache: Path 
         if seed not in there
     ]
     wanted += [
-        (arms.method, first, first.run.folder / FOLDER / f"size-{share:g}", round(share * n_all)) for share in sizes
+        (arms.method, first, first.run.folder / FOLDER / f"size-{share:g}", n_examples)
+        for share, n_examples in zip(sizes, few, strict=True)
     ]
     smaller: dict[int, Trained] = {}
     for number, (arm, like, folder, n_examples) in enumerate(wanted, start=1):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -18,6 +19,7 @@ from rich.table import Table
 
 from infuser.cli.examples import Columns, PairColumn, TextColumn, read_examples
 from infuser.cli.files import STDIN, counted, read_json
+from infuser.cli.lists import read_aliases
 from infuser.cli.models import find_checkpoint, loading
 from infuser.cli.sources import (
     AliasFiles,
@@ -113,6 +115,12 @@ def select(
     checkpoint: Annotated[
         str | None, _of_encoder(help="The plain encoder to measure: a folder, hub id or asset.", show_default=False)
     ] = None,
+    types: Annotated[
+        Path | None,
+        _of_encoder(
+            metavar="FILE", help="Types for the probe: entity<TAB>type.", show_default="the labels that sources give"
+        ),
+    ] = None,
     threshold: Annotated[float, _of_encoder(help="Entities with this score or more are left out.")] = 0.5,
     source: NamedSources = None,
     sources: SourcesFile = None,
@@ -152,9 +160,26 @@ def select(
     )
     if not named:
         raise InputError("No knowledge was named. Give --source, --entities, --phrases, --correlation or --graph.")
+    if strategy == "known" and (known is None) == (measure is None):
+        raise InputError("The strategy known needs either --known FILE or --measure masked|probe with --checkpoint.")
+    if measure is not None and checkpoint is None:
+        raise InputError("--measure needs the encoder to measure. Name it: --checkpoint CHECKPOINT.")
     from infuser.sources import Sampling
     from infuser.sources.surroundings import count_entities
 
+    # before the work, so that a wrong number is known at once
+    sampling = Sampling(
+        graph=hop_graph,
+        rare=rare,
+        hops=hops,
+        fewest=fewest,
+        most=most,
+        connection=connection,
+        share=share,
+        neglected=neglected,
+        each_epoch=not once,
+        seed=seed,
+    )
     console, told = Console(), Console(stderr=True)
     examples = [example for _, example in read_examples(data, Columns(text_column, pair_column))]
     if not examples:
@@ -163,21 +188,9 @@ def select(
     counts = count_entities(found)
     chosen: Strategy
     if strategy == "sampling":
-        chosen = Sampling(
-            frequencies=counts if frequencies is None else frequencies,
-            graph=hop_graph,
-            rare=rare,
-            hops=hops,
-            fewest=fewest,
-            most=most,
-            connection=connection,
-            share=share,
-            neglected=neglected,
-            each_epoch=not once,
-            seed=seed,
-        )
+        chosen = replace(sampling, frequencies=counts if frequencies is None else frequencies)
     else:
-        chosen = _known(known, measure, checkpoint, threshold, examples, found, out, console)
+        chosen = _known(known, measure, checkpoint, types, threshold, examples, found, out, console)
     _tell(console, told, named, found, chosen, counts, explain=explain, show=show, draws=draws)
     if out is not None:
         write_selection(out, chosen, {"data": data.name, "texts": len(examples)})
@@ -247,6 +260,7 @@ def _known(
     known: Path | None,
     measure: str | None,
     checkpoint: str | None,
+    types: Path | None,
     threshold: float,
     examples: Sequence[dict[str, Any]],
     found: Sequence[tuple[Annotations, ...]],
@@ -255,12 +269,9 @@ def _known(
 ) -> Strategy:
     from infuser.sources import Known
 
-    if (known is None) == (measure is None):
-        raise InputError("The strategy known needs either --known FILE or --measure masked|probe with --checkpoint.")
     if known is not None:
         return Known(known, threshold)
-    if checkpoint is None:
-        raise InputError("--measure needs the encoder to measure. Name it: --checkpoint CHECKPOINT.")
+    assert checkpoint is not None
     from infuser.knowledge.entity_scores import digest_of_texts, write_scores
 
     folder = find_checkpoint(checkpoint, console)
@@ -284,7 +295,8 @@ def _known(
     else:
         from infuser.probes.entity_types import typed_scores
 
-        probe = typed_scores(load_model(folder, "encoder"), tokenizer, annotated, progress=progress)
+        kinds = None if types is None else {key: of_key[0] for key, of_key in read_aliases([types]).items()}
+        probe = typed_scores(load_model(folder, "encoder"), tokenizer, annotated, types=kinds, progress=progress)
         scores = probe.scores
         about |= {"accuracy": probe.accuracy, "control": probe.control, "chance": probe.chance}
         console.print(

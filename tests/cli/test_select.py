@@ -1,0 +1,95 @@
+"""`infuser select`: what it prints, what it writes, and what training makes of it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from cli.commands import COLUMNS, MEDICINES, TOOLS, error_of, run_command, save_checkpoint, write_lines
+
+import infuser
+from infuser import Graph, Known, Sampling, Selective
+from infuser.cli.select import read_selection
+from infuser.knowledge.entity_scores import read_scores
+from infuser.selecting import explain_selection
+
+SOURCES = ("--graph", "triples.tsv", "--aliases", "names.tsv")
+TABLE = ("--text-column", "query", "--pair-column", "ad")
+
+
+def sources_in(task: Path) -> tuple[object, ...]:
+    return "--graph", task / "triples.tsv", "--aliases", task / "names.tsv"
+
+
+def test_keep_rates_and_reasons_are_those_of_the_draws() -> None:
+    graph = Graph([("bridge", "in", "town"), ("river", "near", "town"), ("hill", "over", "valley")])
+    texts = [f"bridge in town {number}" for number in range(60)] + ["river, town and hill", "nothing", "hill"]
+    sampling = Sampling(frequencies={"town": 400, "river": 20, "bridge": 3})
+    found = graph.annotate(texts)
+    report = explain_selection(Selective(graph, sampling), found, n_draws=40)
+    fates = {one.key: one for one in report.entities}
+    assert {key: one.n_texts for key, one in fates.items()} == {"bridge": 60, "town": 61, "river": 1, "hill": 2}
+    assert fates["town"].why == "frequent, in 400 texts; 1.0 of 1.0 others within 6 hops"
+    assert fates["hill"].why == "rare, in 0 texts; 0.0 of 1.0 others within 6 hops"
+    (weighed,) = sampling.select([found[60]], graph)
+    drawn = [sampling.draw(weighed, epoch=epoch) for epoch in range(40)]
+    assert fates["river"].kept == pytest.approx(sum(draw[0] for draw in drawn) / 40)
+    assert fates["town"].kept < fates["bridge"].kept
+    buckets = {one.name: one for one in report.buckets}
+    assert list(buckets) == ["in no text", "in 1 to 9 texts", "in 10 to 99 texts", "in 100 to 999 texts"]
+    assert buckets["in 100 to 999 texts"].kept == fates["town"].kept and 0.8 < report.kept < 0.95
+    known = explain_selection(Selective(graph, Known({"town": 0.9})), found, frequencies={"town": 4})
+    assert known.entities[0].why == "the encoder predicts it: 0.9 >= 0.5" and known.entities[0].kept == 0
+    assert {one.kept for one in known.entities[1:]} == {1.0} and json.dumps(known.to_json())
+
+
+def test_what_is_kept_is_explained_and_written_and_training_draws_by_it(
+    checkpoint: Path, task: Path, tmp_path: Path
+) -> None:
+    selection = tmp_path / "selection.json"
+    told = run_command(
+        *("select", task / "train.csv", *TABLE, *sources_in(task), "--explain", "--rare", 7, "--draws", 20),
+        *("--out", selection),
+    ).output
+    assert "Keep-rates by frequency" in told and "Dropped most often" in told and "in 10 to 99 texts" in told
+    strategy = read_selection(selection)
+    assert isinstance(strategy, Sampling) and strategy.rare == 7 and strategy.frequencies["glipizide"] == 6  # type: ignore[index]
+    common = ("train", checkpoint, task / "train.csv", *COLUMNS, *sources_in(task), "--epochs", 1, "--batch-size", 8)
+    run_command(*common, "--select", selection, "--out", tmp_path / "file")
+    (source,) = infuser.load(tmp_path / "file" / "model").sources
+    assert isinstance(source, Selective) and source.strategy == strategy
+    run_command(*common, "--select", "sampling", "--out", tmp_path / "word")
+    (source,) = infuser.load(tmp_path / "word" / "model").sources
+    assert isinstance(source, Selective) and isinstance(source.strategy, Sampling) and source.strategy.rare == 100
+
+
+def test_what_the_encoder_knows_is_measured_and_left_out(checkpoint: Path, task: Path, tmp_path: Path) -> None:
+    medicines, tools = (*MEDICINES, "aspirin", "insulin"), (*TOOLS, "hammer", "chisel")
+    words = write_lines(
+        tmp_path / "words.tsv", *(f"{word}\tmedicine" for word in medicines), *(f"{word}\ttool" for word in tools)
+    )
+    texts = write_lines(tmp_path / "texts.txt", *(f"buy {word} near me" for word in (*medicines, *tools)))
+    known = ("select", texts, "--entities", words, "--strategy", "known", "--out", tmp_path / "known.json")
+    told = run_command(*known, "--measure", "probe", "--checkpoint", checkpoint, "--threshold", 0, "--explain").output
+    assert "The probe tells 2 types apart" in told and "the encoder predicts it" in told
+    scores = read_scores(tmp_path / "known.scores.json")
+    assert scores.keys() == {*medicines, *tools}
+    strategy = read_selection(tmp_path / "known.json")
+    assert isinstance(strategy, Known) and strategy.scores == scores and strategy.threshold == 0
+    head = save_checkpoint(tmp_path / "masked", "masked-lm")
+    run_command(*known, "--measure", "masked", "--checkpoint", head)
+    assert read_scores(tmp_path / "known.scores.json") != scores
+    run_command(*known, "--known", tmp_path / "known.scores.json")
+    message = run_command(*known, "--measure", "masked", "--checkpoint", checkpoint, code=2).stderr
+    assert "no head for masked words" in message and "--measure probe" in message
+
+
+def test_mistakes_are_told_in_one_line(task: Path, tmp_path: Path) -> None:
+    select = ("select", task / "train.csv", *TABLE)
+    assert "No knowledge was named" in error_of(*select)
+    assert "needs either --known FILE or --measure" in error_of(*select, *sources_in(task), "--strategy", "known")
+    assert "share is 1.5" in error_of(*select, *sources_in(task), "--share", 1.5)
+    other = write_lines(tmp_path / "other.json", "{}")
+    common = ("train", "nowhere", task / "train.csv", *COLUMNS, *sources_in(task), "--out", tmp_path / "run")
+    assert "is no selection. Write one: infuser select" in error_of(*common, "--select", other)
