@@ -132,7 +132,7 @@ def main() -> None:
     growth = []
     for n_texts in (32, 128, 512):
         features = torch.randn(n_texts, model.config.hidden_size, generator=torch.Generator().manual_seed(1)).tanh()
-        alone_seconds = penalties_of(features, max(options.rounds, 40 * 32 // n_texts * options.rounds // 15))
+        alone_seconds = penalties_of(features, max(2 * options.rounds, 20 * options.rounds * 32 // n_texts))
         ratio = alone_seconds["svd"] / alone_seconds["spectral"]
         growth.append({"texts": n_texts, "penalty_ms": {k: round(1e3 * v, 4) for k, v in alone_seconds.items()}})
         growth[-1]["svd_against_spectral"] = round(ratio, 2)

@@ -1,7 +1,7 @@
 """Processes of their own for tests that kill them or need two: a server loads torch once and forks itself for each.
 
     process = start_forked(target, *arguments, log=folder / "log.txt")
-    exit_code(process)
+    assert exit_codes(process) == [0]
 
 Loading torch takes seconds, a fork takes milliseconds. The server only imports, so a forked process begins where a new
 one stands after its imports; it has its own memory and dies alone. Its target is a function that can be imported.
@@ -12,6 +12,7 @@ from __future__ import annotations
 import multiprocessing
 import os
 import socket
+import time
 from collections.abc import Callable, Mapping
 from functools import partial
 from multiprocessing.process import BaseProcess
@@ -19,7 +20,9 @@ from pathlib import Path
 from typing import Any
 
 _SERVER = multiprocessing.get_context("forkserver")
-_SERVER.set_forkserver_preload(["accelerate", "infuser.linking.training", "transformers.models.bert.modeling_bert"])
+_SERVER.set_forkserver_preload(
+    ["infuser.linking.training", "sklearn.metrics", "transformers.models.bert.modeling_bert"]
+)
 
 
 def start_forked(
@@ -49,14 +52,16 @@ def start_ranks(target: Callable[..., None], *arguments: Any, logs: Path, **more
     ]
 
 
-def exit_code(process: BaseProcess, timeout: float = 300) -> int:
-    """Wait for a process and return how it ended; one that does not end is killed."""
-    process.join(timeout)
-    if process.exitcode is None:
+def exit_codes(*processes: BaseProcess, timeout: float = 300) -> list[int | None]:
+    """Wait for processes and return how they ended; None for one that had to be killed after the time was over."""
+    until = time.monotonic() + timeout
+    for process in processes:
+        process.join(max(0.0, until - time.monotonic()))
+    ended = [process.exitcode for process in processes]
+    for process in processes:
         process.kill()
         process.join(30)
-        raise TimeoutError(f"The process {process.name} did not end within {timeout} seconds.")
-    return process.exitcode
+    return ended
 
 
 def _run(call: Callable[[], None], log: Path, environment: dict[str, str]) -> None:

@@ -68,6 +68,11 @@ SAID = {
     "pipeline": ["the pipeline says what the model says: True"],
     "sentence_vectors": ["means of the infused states: True", "moved the text with a link: True"],
     "sources": ["'glipizide' - 'Drug Store'  0.90  sold by", "term 'pharmacy', tied to ['tablets']"],
+    "selective": [
+        "frequent ones are dropped more often: True",
+        "every epoch draws its own links: True",
+        "what the encoder knows is left out: True",
+    ],
     "spectral": ["the penalty shrank them: True", "Trainer logs the penalty: True"],
     "train": ["best auc on dev", "asked again, it trained for 0 steps"],
     "trainer": ["test AUC"],
@@ -208,14 +213,15 @@ def test_the_reference_lists_the_members_of_infused() -> None:
         ("methods/ernie.md", infuser.Ernie),
         ("methods/kam.md", infuser.Kam),
         ("methods/kar.md", infuser.Kar),
+        ("methods/selective.md", infuser.Sampling),
         ("methods/spectral.md", Spectral),
         ("guides/training.md", infuser.TrainSettings),
     ],
-    ids=["ernie", "kam", "kar", "spectral", "training"],
+    ids=["ernie", "kam", "kar", "selective", "spectral", "training"],
 )
 def test_a_page_lists_all_settings_with_their_defaults(page: str, settings: Any) -> None:
     listed = [(row[0].strip("`"), row[1].strip("`").replace('"', "'")) for row in rows_under(page, "setting")]
-    expected = [(field.name, repr(field.default)) for field in dataclasses.fields(settings)]
+    expected = [(field.name, repr(field.default)) for field in dataclasses.fields(settings) if field.init]
     assert [(name, default.replace("5e-5", "5e-05")) for name, default in listed] == expected
 
 
@@ -223,7 +229,7 @@ def test_methods_share_their_headings() -> None:
     expected = ["What it does", "Paper", "When to use it", "What it needs", "Settings", "Example", "How it compares"]
     pages = [page for page in (DOCS / "methods").glob("*.md") if page.name != "index.md"]
     methods = {name for name in infuser.METHODS if infuser.METHODS[name].__module__.startswith("infuser.")}
-    assert {page.stem for page in pages} == methods | {"spectral"}  # a penalty, which goes with any method
+    assert {page.stem for page in pages} == methods | {"selective", "spectral"}  # both go with any method
     for page in pages:
         assert re.findall(r"^## (.+)$", page.read_text(encoding="utf-8"), flags=re.MULTILINE) == expected
 

@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from forked import exit_code, start_forked
+from forked import exit_codes, start_forked
 from safetensors.torch import load_file
 
 from infuser.checkpoints import copy_weights, newest_checkpoint, random_states, restore_random_states
@@ -201,7 +201,8 @@ def test_mixed_precision_leaves_no_trace_on_the_model(dtype):
 
 def run_child(out, **kill):
     log = out.with_name("log.txt")
-    return exit_code(start_forked(run_as_a_process, out, CHILD, log=log, **kill)), log.read_text()
+    (code,) = exit_codes(start_forked(run_as_a_process, out, CHILD, log=log, **kill))
+    return code, log.read_text()
 
 
 CHILD = {

@@ -7,7 +7,7 @@ import signal
 
 import pytest
 import torch
-from forked import exit_code, start_ranks
+from forked import exit_codes, start_ranks
 from safetensors.torch import load_file
 
 from infuser.checkpoints import newest_checkpoint
@@ -28,8 +28,8 @@ def results(out, n_processes):
 
 def run_two(out, settings, **options):
     out.mkdir(exist_ok=True)
-    for process in start_ranks(run_as_a_process, out, settings, n_examples=21, logs=out, **options):
-        assert exit_code(process) == 0, "".join(log.read_text() for log in out.glob("log-*.txt"))
+    ranks = start_ranks(run_as_a_process, out, settings, n_examples=21, logs=out, **options)
+    assert exit_codes(*ranks) == [0, 0], "".join(log.read_text() for log in out.glob("log-*.txt"))
     return results(out, 2)
 
 
@@ -64,9 +64,10 @@ def test_two_killed_processes_go_on_as_if_nothing_had_happened(tmp_path):
     out = tmp_path / "killed"
     out.mkdir()
     first, second = start_ranks(run_as_a_process, out, settings, n_examples=21, kill_at_step=5, logs=out)
-    assert exit_code(first) == -signal.SIGKILL, (out / "log-0.txt").read_text()
-    second.kill()
-    exit_code(second)
+    died = exit_codes(first)
+    second.kill()  # it waits for the first
+    second.join(30)
+    assert died == [-signal.SIGKILL], (out / "log-0.txt").read_text()
     assert newest_checkpoint(out).name == "checkpoint-00000003"
     (again, other), (told_again, _) = run_two(out, settings)
     assert_same(again, other)

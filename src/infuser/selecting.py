@@ -87,7 +87,7 @@ def explain_selection(
     if n_draws < 1:
         raise InputError(f"n_draws={n_draws}; an explanation looks at one draw or more.")
     stood: Counter[str] = Counter()
-    stayed: dict[str, float] = defaultdict(float)
+    stayed: Counter[str] = Counter()
     names: dict[str, str] = {}
     reasons = _Reasons(selective)
     for done, one in enumerate(found, start=1):
@@ -98,14 +98,14 @@ def explain_selection(
         left_keys = [entity_key(left.text, span) for span in left.spans]
         for epoch in range(n_draws):
             drawn = selective.drawn(left, seed=seed, epoch=epoch)
-            for key in {key for key, stays in zip(left_keys, drawn, strict=True) if stays}:
-                stayed[key] += 1 / n_draws
+            stayed.update({key for key, stays in zip(left_keys, drawn, strict=True) if stays})
         stood.update(list(keys))
         reasons.look(list(keys))
         tell(done, len(found))
     counted = {key: reasons.frequency(key) if frequencies is None else frequencies.get(key, 0) for key in stood}
     fates = [
-        EntityFate(key, names[key], n, counted[key], stayed[key] / n, reasons.why(key)) for key, n in stood.items()
+        EntityFate(key, names[key], n, counted[key], stayed[key] / (n * n_draws), reasons.why(key))
+        for key, n in stood.items()
     ]
     fates.sort(key=lambda one: (-(1 - one.kept) * one.n_texts, one.key))
     return SelectionReport(fates, _buckets(fates), len(found), n_draws)

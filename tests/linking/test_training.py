@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
+import os
 from collections.abc import Sequence
 from multiprocessing.reduction import ForkingPickler
 from pathlib import Path
@@ -11,8 +10,9 @@ from typing import Any
 
 import pytest
 import torch
+from forked import exit_codes, start_forked
 from miniatures import tiny_host, tiny_tokenizer
-from safetensors.torch import load_file
+from safetensors.torch import load_file, save_file
 from tiny_infusions import KNOWN_TEXT, tiny_base
 
 import infuser
@@ -126,34 +126,24 @@ def test_texts_without_any_candidate_are_refused_before_training() -> None:
         train_linker(infused, examples)
 
 
-CHILD = """
-import os, sys
-from pathlib import Path
-sys.path.insert(0, sys.argv[3])
-from linking.test_training import copies, fast, infuse, linked_texts
-from infuser.linking.examples import bases_of, link_examples
-from infuser.linking.training import train_linker
-from safetensors.torch import save_file
-infused = infuse()
-examples = copies(link_examples(linked_texts(), bases_of(infused.sources)))
-def dies(report):
-    if report.step == int(sys.argv[2]):
-        os._exit(9)
-out = Path(sys.argv[1])
-train_linker(infused, examples, settings=fast(epochs=6, checkpoint_every=2), out=out, progress=dies)
-save_file({name: tensor.contiguous().clone() for name, tensor in infused.model.state_dict().items()}, out / "end")
-"""
+def train_and_write(out: Path, dies_at: int | None = None) -> None:
+    """Train a linker and write all weights, unless the process dies at a step."""
+    infused = infuse()
+
+    def die(report: StepReport) -> None:
+        if report.step == dies_at:
+            os._exit(9)
+
+    examples = copies(link_examples(linked_texts(), bases_of(infused.sources)))
+    train_linker(infused, examples, settings=fast(epochs=6, checkpoint_every=2), out=out, progress=die)
+    save_file({name: tensor.contiguous().clone() for name, tensor in infused.model.state_dict().items()}, out / "end")
 
 
 @pytest.mark.slow
 def test_a_killed_training_goes_on_to_the_same_weights(tmp_path: Path) -> None:
-    def run(out: Path, dies_at: int) -> int:
-        arguments = [str(out), str(dies_at), str(Path(__file__).parents[1])]
-        return subprocess.run([sys.executable, "-c", CHILD, *arguments], capture_output=True, check=False).returncode
-
-    assert run(tmp_path / "whole", 0) == 0
-    assert run(tmp_path / "killed", 5) == 9
-    assert run(tmp_path / "killed", 0) == 0
+    for name, dies_at, code in (("whole", None, 0), ("killed", 5, 9), ("killed", None, 0)):
+        log = tmp_path / "log.txt"
+        assert exit_codes(start_forked(train_and_write, tmp_path / name, dies_at, log=log)) == [code], log.read_text()
     whole, again = load_file(tmp_path / "whole" / "end"), load_file(tmp_path / "killed" / "end")
     assert whole.keys() == again.keys()
     assert all(torch.equal(whole[name], again[name]) for name in whole)
