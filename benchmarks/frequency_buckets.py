@@ -256,18 +256,16 @@ def selection(source: Graph | KnowledgeBase, work: Path) -> Selective:
     return Selective(source, Sampling(frequencies=frequencies(work), graph=work / "graph"))
 
 
+def kind_of(arm: str) -> str:
+    """Return plain, kam or kar."""
+    return arm.split("+")[0].split()[0]
+
+
 def run(size: Size, arm: str, seed: int, rate: float | None, work: Path) -> dict[str, Any]:
     """Train once and return the scores, and which test examples were right."""
-    kind, folder = arm[: len("kam")] if arm != "plain" else "plain", str(assets.fetch("minilm"))
+    kind, folder = kind_of(arm), str(assets.fetch("minilm"))
     torch.manual_seed(seed)
-    settings = TrainSettings(
-        epochs=size.epochs,
-        batch_size=16,
-        learning_rate=7e-5,
-        new_learning_rate=rate,
-        metric="accuracy",
-        seed=seed,
-    )
+    settings = TrainSettings(size.epochs, 16, learning_rate=7e-5, new_learning_rate=rate, metric="accuracy", seed=seed)
     n_labels = len(task(size, work)["relations"])
     source, (learn, dev, test) = prepared(size, "kam" if kind == "plain" else kind, "placebo" in arm, work)
     if kind == "plain":
@@ -289,6 +287,7 @@ def run(size: Size, arm: str, seed: int, rate: float | None, work: Path) -> dict
     return {
         "arm": arm,
         "seed": seed,
+        "rate": rate,
         "score": scores.metrics["accuracy"],
         "dev": result.best,
         "right": right.astype(int).tolist(),
@@ -399,7 +398,7 @@ def main() -> None:
             print(f"{name:24} dev {one['dev']:.4f}  {one['seconds']:.0f} s")
         return
     asked = {
-        f"{arm.replace(' ', '-')}-{seed}": (size, arm, seed, NEW_RATE[arm if arm == "plain" else arm[:3]], work)
+        f"{arm.replace(' ', '-')}-{seed}": (size, arm, seed, NEW_RATE[kind_of(arm)], work)
         for seed in range(given.seeds)
         for arm in ARMS
     }

@@ -244,14 +244,43 @@ def show(told: dict[str, Any]) -> None:
         print(f"{row['arm']:24}{row['mean']:8.3f}  [{low:+.3f}, {high:+.3f}]")
 
 
+def draw(told: dict[str, Any], path: Path) -> None:
+    """Draw the curves, one panel per method, with the seeds as dots and plain and placebo as levels."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(9, 3.8), layout="constrained")
+    panels = figure.subplots(1, len(NEW_RATE), sharey=True)
+    colours = dict(zip(VARIANTS, ("#3b82c4", "#d9620e", "#4f9d69", "#b0629b"), strict=True))
+    for axes, kind in zip(panels, NEW_RATE, strict=True):
+        for variant, colour in colours.items():
+            rows = [row for row in told["scores"] if row["arm"] == kind + variant]
+            shares = [100 * row["share"] for row in rows]
+            axes.plot(shares, [row["mean"] for row in rows], color=colour, label=kind + variant)
+            for share, row in zip(shares, rows, strict=True):
+                axes.plot([share] * len(row["per_seed"]), row["per_seed"], ".", color=colour, alpha=0.5, markersize=4)
+        for arm, style in (("plain", "-"), (f"{kind} placebo", ":")):
+            (level,) = [row["mean"] for row in told["scores"] if row["arm"] == arm]
+            axes.axhline(level, color="#6e8898", linestyle=style, linewidth=1, label=arm)
+        axes.set_xlabel("terms taken for others, %")
+        axes.legend(fontsize=8)
+        axes.grid(alpha=0.3)
+    panels[0].set_ylabel("test AUC, mean of seeds")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=110)
+
+
 def main() -> None:
     """Train all cells and write the result."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--work", type=Path, default=WORK)
+    parser.add_argument("--draw", type=Path, help="draw the result that was written before to this .png, and stop")
     parser.add_argument("--pilot", action="store_true", help="show dev scores of step sizes with seed 100, and stop")
     given = parser.parse_args()
+    if given.draw is not None:
+        draw(json.loads(RESULT.read_text(encoding="utf-8")), given.draw)
+        return
     size = Size()
     data = task(size)
     counts = frequencies(data, given.work)

@@ -1,7 +1,7 @@
 """How long it takes to weigh and draw the entities of 100,000 texts, and how that grows with the number of texts.
 
-Real sentences (Wikipedia's of T-REx where they are, else WordNet's glosses, repeated from the start if there are fewer), with WordNet's
-graph as the source and the graph of hops. Texts are annotated first, which every training needs, with selection or without; then
+Real sentences (Wikipedia's of T-REx where they are, else WordNet's glosses; repeated if there are fewer), with the graph
+of WordNet as the source and the graph of hops. Texts are annotated first, which every training needs; then
 
     weigh     document frequencies and who of a text's entities is within 6 hops of whom (`Sampling.select`)
     instead   the same hops by `GraphStore.within` text by text, as for a single text, on a part of the texts
@@ -26,6 +26,7 @@ import numpy as np
 from generated_corpus import real_sentences
 
 from infuser import Graph, Sampling, __version__, assets
+from infuser.knowledge.facts import Skipped
 from infuser.knowledge.graph_build import build_graph
 from infuser.knowledge.graph_store import save_graph
 from infuser.knowledge.readers import read_facts
@@ -54,7 +55,7 @@ def wordnet(work: Path) -> Graph:
     """Return WordNet's graph, built into a folder once."""
     folder = work / "wordnet"
     if not folder.exists():
-        save_graph(build_graph(read_facts([assets.fetch("wordnet")])), folder)
+        save_graph(build_graph(read_facts(assets.fetch("wordnet"), Skipped(), format="wordnet")), folder)
     return Graph(folder)
 
 

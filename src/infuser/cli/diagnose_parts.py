@@ -84,7 +84,7 @@ def choose_metric(name: str, n_labels: int) -> tuple[Metric, str]:
 def diagnose(arms: Arms, smaller: Mapping[int, Trained], question: Question, told: Console) -> Diagnosis:
     """Ask every model and put the answers together; without a whole seed of all three arms nothing is compared."""
     import infuser
-    from infuser.diagnosing.buckets import buckets, entity_frequency
+    from infuser.diagnosing.buckets import buckets, defined, entity_frequency
     from infuser.diagnosing.effects import channel_effects, flips, judged
     from infuser.explaining import source_names
 
@@ -111,7 +111,7 @@ def diagnose(arms: Arms, smaller: Mapping[int, Trained], question: Question, tol
         compare(
             scored,
             question.truth,
-            metric=question.metric,
+            metric=defined(question.metric),
             metric_name=question.metric_name,
             also=[(arms.method, PLACEBO)],
         )
