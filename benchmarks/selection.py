@@ -1,6 +1,6 @@
 """How long it takes to weigh and draw the entities of 100,000 texts, and how that grows with the number of texts.
 
-Real sentences (Wikipedia's of T-REx where they are, else WordNet's glosses; repeated if there are fewer), with the graph
+Real sentences (Wikipedia's of T-REx where they are, else WordNet's glosses, repeated if need be), with the graph
 of WordNet as the source and the graph of hops. Texts are annotated first, which every training needs; then
 
     weigh     document frequencies and who of a text's entities is within 6 hops of whom (`Sampling.select`)

@@ -5,6 +5,7 @@
 | kam           | maps fused into attention; kam_reader draws them, kam_scores does the arithmetic    |
 | kar           | a linker per knowledge base between two blocks, and words that read what it found   |
 | ernie         | a stream of entities beside the words                                               |
+| spectral      | a penalty on the smallest singular values; spectral_watch sees what enters a head   |
 | entity_reader | what kar and ernie share: the knowledge of a batch on its way into the encoder      |
 | layers        | what they are built of                                                              |
 """
