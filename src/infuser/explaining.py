@@ -17,7 +17,7 @@ from infuser.registry import SOURCES
 from infuser.reports.explanation import Explanation
 from infuser.signals import draw_maps
 from infuser.signals.long_texts import shorten
-from infuser.sources import Selective
+from infuser.sources.selective import bare
 from infuser.types import Source
 
 _WORD_STARTS = ("##", "Ġ", "▁")
@@ -69,12 +69,11 @@ def source_names(sources: Sequence[Source]) -> list[str]:
     """Return a name for each source that people recognise, numbered where two are of one kind."""
     kinds = []
     for source in sources:
-        while isinstance(source, Selective):  # what it selects from is what people know
-            source = source.source
+        known = bare(source)  # what it selects from is what people know
         try:
-            kinds.append(SOURCES.name_of(source))
+            kinds.append(SOURCES.name_of(known))
         except UnknownNameError:  # a class of the user's own, never registered
-            kinds.append(type(source).__name__)
+            kinds.append(type(known).__name__)
     return [f"{kind} {kinds[: at + 1].count(kind)}" if kinds.count(kind) > 1 else kind for at, kind in enumerate(kinds)]
 
 

@@ -10,7 +10,7 @@ from cli.commands import COLUMNS, MEDICINES, TOOLS, error_of, run_command, save_
 
 import infuser
 from infuser import Graph, Known, Sampling, Selective
-from infuser.cli.select import read_selection
+from infuser.cli.selections import read_selection
 from infuser.knowledge.entity_scores import read_scores
 from infuser.selecting import explain_selection
 
@@ -70,7 +70,7 @@ def test_what_the_encoder_knows_is_measured_and_left_out(checkpoint: Path, task:
         tmp_path / "words.tsv", *(f"{word}\tmedicine" for word in medicines), *(f"{word}\ttool" for word in tools)
     )
     texts = write_lines(tmp_path / "texts.txt", *(f"buy {word} near me" for word in (*medicines, *tools)))
-    known = ("select", texts, "--entities", words, "--strategy", "known", "--out", tmp_path / "known.json")
+    known = ("select", texts, "--entities", words, "--out", tmp_path / "known.json")
     told = run_command(*known, "--measure", "probe", "--checkpoint", checkpoint, "--threshold", 0, "--explain").output
     assert "The probe tells 2 types apart" in told and "the encoder predicts it" in told
     scores = read_scores(tmp_path / "known.scores.json")
@@ -88,7 +88,9 @@ def test_what_the_encoder_knows_is_measured_and_left_out(checkpoint: Path, task:
 def test_mistakes_are_told_in_one_line(task: Path, tmp_path: Path) -> None:
     select = ("select", task / "train.csv", *TABLE)
     assert "No knowledge was named" in error_of(*select)
-    assert "needs either --known FILE or --measure" in error_of(*select, *sources_in(task), "--strategy", "known")
+    assert "--measure masked|probe and --checkpoint" in error_of(*select, *sources_in(task), "--measure", "probe")
+    both = ("--known", task / "x.json", "--measure", "probe", "--checkpoint", "minilm")
+    assert "Give one of them" in error_of(*select, *sources_in(task), *both)
     assert "share is 1.5" in error_of(*select, *sources_in(task), "--share", 1.5)
     other = write_lines(tmp_path / "other.json", "{}")
     common = ("train", "nowhere", task / "train.csv", *COLUMNS, *sources_in(task), "--out", tmp_path / "run")

@@ -84,4 +84,16 @@ def test_hop_sets_in_freebase_are_those_of_a_breadth_first_search() -> None:
     rows = [line.split("\t") for line in FREEBASE.read_text(encoding="utf-8").splitlines()]
     ids, codes = np.unique([[row[0], row[2]] for row in rows], return_inverse=True)
     heads, tails = codes.reshape(-1, 2).T
-    check(heads, tails, len(ids), 8, (1, 3, 6), [12])
+    distances = distances_of(parts_of([(*pair, 1.0) for pair in zip(heads, tails, strict=True)], len(ids), 8))
+    near = reached(heads.tolist(), tails.tolist(), len(ids))
+    # half of them with few edges, which are far from each other
+    few = np.argsort([len(of_node) for of_node in near], kind="stable")[:200]
+    chance = np.random.default_rng(0)
+    nodes = np.unique(np.concatenate([chance.choice(few, 12, replace=False), chance.choice(len(ids), 12)]))
+    sets = {(int(node), hops): hop_set(near, int(node), hops) for node in nodes for hops in (1, 2, 3, 4, 6)}
+    for hops in (1, 2, 3, 4, 6):
+        known = Nearness(distances, hops)
+        for size in (2, 5, 9, 15, len(nodes)):
+            asked = chance.choice(nodes, size, replace=False)
+            expected = [[int(other) in sets[int(one), hops] for other in asked] for one in asked]
+            assert known.within(asked).tolist() == expected

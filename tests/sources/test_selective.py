@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
+import numpy as np
 import pytest
 import torch
 from miniatures import tiny_host, tiny_tokenizer
@@ -17,6 +19,7 @@ from infuser import (
     Candidates,
     Collator,
     Entities,
+    Ernie,
     Graph,
     Kam,
     Kar,
@@ -29,8 +32,11 @@ from infuser import (
     train,
 )
 from infuser.annotating.columns import SourceColumn, encode
-from infuser.errors import SourceError
+from infuser.annotating.fingerprints import fingerprint
+from infuser.annotating.remembering import Remembered, forget_nothing, remember
+from infuser.errors import InputError, SourceError
 from infuser.explaining import source_names
+from infuser.linking.masking import Masking, MaskingCollator
 from infuser.sources.placebo import shuffle
 from infuser.types import Annotations
 
@@ -71,10 +77,11 @@ def test_drawn_once_the_same_is_injected_in_training_and_answering() -> None:
     )
 
 
-def test_a_selective_knowledge_base_is_one_and_what_its_mentions_mean_stays_beside_them() -> None:
+@pytest.mark.parametrize("method", [Kar(), Ernie()], ids=["kar", "ernie"])
+def test_a_selective_knowledge_base_is_one_and_what_its_mentions_mean_stays_beside_them(method: Any) -> None:
     base = tiny_base()
     source = Selective(base, HALF)
-    infused = infuse(tiny_host("bert"), Kar(), sources=[source], tokenizer=tiny_tokenizer("bert"))
+    infused = infuse(tiny_host("bert"), method, sources=[source], tokenizer=tiny_tokenizer("bert"))
     (found,) = source.annotate([KNOWN_TEXT])
     assert replace(found, odds=()) == base.annotate([KNOWN_TEXT])[0]
     gold = [candidates[-1].id if candidates else "" for candidates in found.candidates]
@@ -91,6 +98,11 @@ def test_a_selective_knowledge_base_is_one_and_what_its_mentions_mean_stays_besi
     assert source_names([source, GRAPH]) == ["knowledge-base", "graph"]
     with pytest.raises(SourceError, match=r"Wrap the base: Selective\(base"):
         KnowledgeBase(Selective(Candidates.tiny()), KnowledgeBase.tiny().vectors)
+    with pytest.raises(InputError, match="has 1 gold entities for"):
+        infused.collator().for_epoch(0)([{**example, "gold": {base.name: gold[:1]}}])
+    tiny = Selective(KnowledgeBase.tiny(), HALF)
+    larger = tiny.with_entities({"Thun": {"Q68144": 3}}, ["Q68144"], np.ones((1, 8), np.float32))
+    assert isinstance(larger, Selective) and larger.annotate(["Thun"])[0].spans
 
 
 def test_training_draws_anew_in_every_epoch_and_the_dev_set_is_answered_with_everything() -> None:
@@ -151,7 +163,76 @@ def test_odds_survive_files_the_placebo_and_caches(tmp_path: Path) -> None:
     assert all(len(one.odds) == len(one.spans) for (one,) in shuffled)
 
 
+def test_sources_draw_apart_and_one_entity_shares_its_fate_in_all_of_them() -> None:
+    first, second = Entities({"Bern": "city"}), Entities({"Aare": "river"})
+    each = [Selective(one, Sampling(share=0.5, neglected=0)) for one in (first, second, first)]
+    found = [one.annotate(["Bern lies on the Aare"])[0] for one in each]
+    draws = [
+        [one.drawn(of_one, seed=0, epoch=epoch)[0] for one, of_one in zip(each, found, strict=True)]
+        for epoch in range(400)
+    ]
+    assert all(one == same for one, _, same in draws)
+    assert 0.4 < np.mean([one == other for one, other, _ in draws]) < 0.6  # as two coins do
+
+
+class Mine:
+    """A source of somebody's own, not registered."""
+
+    def __init__(self, name: str) -> None:
+        self.known = Entities({name: "place"})
+
+    def annotate(self, texts: Sequence[str]) -> list[Annotations]:
+        return self.known.annotate(texts)
+
+    @classmethod
+    def tiny(cls) -> Self:
+        return cls("Bern")
+
+
+def test_what_is_remembered_is_what_the_wrapped_source_said(tmp_path: Path) -> None:
+    assert fingerprint(Selective(Mine("Bern"))) is None
+    texts = ["Bern lies on the Aare"]
+    (mine,) = remember([Selective(Mine("Aare"))], tmp_path)
+    assert [span.start for span in mine.annotate(texts)[0].spans] == [17]
+    entities = Entities({"Bern": "city"})
+    sources = [Selective(entities, Sampling(frequencies={"bern": n})) for n in (5, 500)]
+    assert len({fingerprint(source) for source in sources}) == 2
+    for n_asked, source in zip((1, 0), sources, strict=True):  # one cache for all selections, each with its own odds
+        (kept,) = remember([source], tmp_path)
+        assert kept.annotate(texts) == source.annotate(texts)
+        forget_nothing([kept])
+        assert isinstance(kept, Selective) and isinstance(kept.source, Remembered) and kept.source.n_asked == n_asked
+    graphs = Selective(GRAPH, Sampling())
+    (kept,) = remember([graphs], tmp_path)
+    assert kept.annotate([KNOWN_TEXT]) == graphs.annotate([KNOWN_TEXT])  # the graph is found behind the cache
+
+
+def test_pretraining_draws_too() -> None:
+    source = Selective(tiny_base(), HALF)
+    collate = MaskingCollator(Collator(tiny_tokenizer("bert"), [source]), Masking(words=0.0))
+    example = {"text": KNOWN_TEXT, "seed": 1}
+    spans = "knowledge_base_spans"
+    everything = int((collate([example])[spans][..., 1] > 0).sum())
+    assert all(int((collate.for_epoch(epoch)([example])[spans][..., 1] > 0).sum()) < everything for epoch in range(5))
+
+
+def test_a_strategy_of_ones_own_selects_and_saving_says_that_it_must_be_given_again(tmp_path: Path) -> None:
+    class Nothing:
+        def select(self, found: Sequence[Annotations], source: Any) -> list[Annotations]:
+            return [Annotations(one.text) for one in found]
+
+    source = Selective(GRAPH, Nothing())
+    assert source.annotate([KNOWN_TEXT]) == [Annotations(KNOWN_TEXT)]
+    assert fingerprint(source) is None
+    infuse(tiny_host("bert"), Kam(), sources=[source], tokenizer=tiny_tokenizer("bert")).save(tmp_path / "model")
+    with pytest.raises(SourceError, match="no strategy that can be saved"):
+        infuser.load(tmp_path / "model")
+    assert fingerprint(Selective(GRAPH, Sampling(frequencies={"river": np.int64(3)}))) is not None  # type: ignore[dict-item]
+
+
 def test_what_cannot_be_selected_from_is_refused() -> None:
+    with pytest.raises(SourceError, match="Two strategies that draw"):
+        Selective(Selective(GRAPH, Sampling()), Sampling(each_epoch=False))
     wrong: Any = "graph"
     with pytest.raises(SourceError, match="'graph' is not a source"):
         Selective(wrong)

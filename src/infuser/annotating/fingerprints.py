@@ -25,6 +25,7 @@ from infuser.assets import ASSETS
 from infuser.errors import UnknownNameError
 from infuser.knowledge.artifact import kind_of
 from infuser.registry import SOURCES
+from infuser.sources import KnowledgeBase, Selective
 from infuser.sources.storage import save_source
 from infuser.types import Source
 
@@ -60,11 +61,17 @@ def mark_of(described: Mapping[str, Any]) -> str | None:
 
 def describe(source: Source) -> dict[str, Any]:
     """Return the record of a source with the content behind its paths and all versions that matter."""
+    inside = _wrapped(source)
+    within = None if inside is None else describe(inside)
+    if within is not None and "needs" in within:
+        return within
     with tempfile.TemporaryDirectory() as folder:
         record = save_source(source, Path(folder))
         if "needs" in record:
             return record
         described: dict[str, Any] = {"name": record["name"], "code": _code_of(type(source))}
+        if within is not None:
+            described["inside"] = within
         if record.get("files"):
             described["files"] = _content(Path(folder))
     settings = record.get("settings", {})
@@ -76,6 +83,13 @@ def describe(source: Source) -> dict[str, Any]:
     # through JSON, so that a description read back from a file is equal
     plain: dict[str, Any] = json.loads(canonical({**described, "settings": settings, "versions": versions}))
     return plain
+
+
+def _wrapped(source: Source) -> Source | None:
+    """Return the source that answers for this one: what is behind its paths, and its code, count too."""
+    if isinstance(source, Selective):
+        return source.source
+    return source.candidates if isinstance(source, KnowledgeBase) else None
 
 
 def _settled(value: Any) -> Any:

@@ -14,6 +14,7 @@ import logging
 import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -27,6 +28,7 @@ from infuser.annotating.files import Written, digest, serialise
 from infuser.annotating.fingerprints import fingerprint, name_of
 from infuser.assets import cache_folder
 from infuser.errors import InputError, SourceError
+from infuser.sources.selective import Selective, bare
 from infuser.types import Annotations, Source
 from infuser.writing import write_whole
 
@@ -65,11 +67,14 @@ def remember(
 def forget_nothing(sources: Sequence[Source]) -> None:
     """Write down what these sources were asked last."""
     for source in sources:
-        if isinstance(source, Remembered):
-            source.flush()
+        known = bare(source)
+        if isinstance(known, Remembered):
+            known.flush()
 
 
 def _remembered(source: Source, mark: str | None, cache: Path) -> Source:
+    if isinstance(source, Selective):  # what it selects from is asked once, whatever is selected
+        return replace(source, source=_remembered(source.source, fingerprint(source.source), cache))
     if mark is None:
         _log.warning(
             "The source %s cannot be written down, so its answers are not kept and it is asked every time.",

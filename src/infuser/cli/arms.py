@@ -31,6 +31,8 @@ if TYPE_CHECKING:
     from infuser.training import TrainResult, TrainSettings
 
 PLAIN, PLACEBO = "plain", "placebo"
+DEV_SHUFFLING = 1
+"""Seed with which the placebo's knowledge of the dev examples is shuffled."""
 _HELD_OUT = 0.1
 """Share of the training examples that is evaluated on where there is no dev file."""
 
@@ -174,7 +176,7 @@ def train_arm(
         examples = annotate(console, collator, examples, "training", cache)
         dev = annotate(console, collator, dev, "dev", cache)
     if plan.arm == PLACEBO:
-        examples, dev = shuffled(examples, seed=0), shuffled(dev, seed=1)
+        examples, dev = shuffled(examples, seed=0), shuffled(dev, seed=DEV_SHUFFLING)
     result = _fit(plan, model, collator, examples, dev, run.checkpoints, resume=not restart)
     if infused is None:
         save_plain(model, collator.tokenizer, run.model)

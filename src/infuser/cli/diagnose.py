@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from infuser.cli.arms import PLACEBO, PLAIN, Data
+from infuser.cli.arms import DEV_SHUFFLING, PLACEBO, PLAIN, Data
 from infuser.cli.diagnose_runs import FOLDER, Arms, complete, sort_runs
 from infuser.cli.examples import number_labels, read_all_examples
 from infuser.cli.files import counted
@@ -62,7 +62,7 @@ def diagnose(
     corrupt: Annotated[
         list[float] | None,
         typer.Option(
-            metavar="SHARE", help="Answer with this share of wrong links. Repeatable.", show_default="0.1 to 0.5"
+            metavar="SHARE", help="Take this share of entities for others. Repeatable.", show_default="0.1 to 0.5"
         ),
     ] = None,
     cache: CacheFolder = None,
@@ -127,19 +127,29 @@ def _question(
     """Ask the sources of the first run about test and training texts, and count entities; all before any training."""
     import infuser
     from infuser.cli.diagnose_parts import Question, choose_metric
+    from infuser.sources.selective import Selective, bare
     from infuser.sources.surroundings import count_entities, read_counts
     from infuser.tasks.metrics import get_metric
 
     get_metric(arms.first.made_with["metric"]).check_labels([example["label"] for example in test])
     metric, name = choose_metric(arms.first.made_with["metric"], len(read.labels))
     collator = infuser.load(arms.first.run.model).collator()
+    quiet = Console(quiet=True)
     known = annotate(console, collator, test, "test", cache)
-    train = annotate(Console(quiet=True), collator, read.train, "training", cache)
+    train = annotate(quiet, collator, read.train, "training", cache)
+    everything, counted_in = known, train
+    if any(isinstance(source, Selective) for source in collator.sources):
+        collator.sources = tuple(bare(source) for source in collator.sources)
+        everything = annotate(quiet, collator, test, "test", cache)
+        counted_in = annotate(quiet, collator, read.train, "training", cache)
     if frequencies is None:
-        counts: Mapping[str, int] = count_entities(example["annotations"] for example in train)
+        counts: Mapping[str, int] = count_entities(example["annotations"] for example in counted_in)
     else:
         counts = read_counts(frequencies)
-    return Question(known, train, read.labels, metric, name, counts, shares)
+    entities = [example["annotations"] for example in everything]
+    # the placebo's weights were chosen on dev examples that were shuffled like this
+    shuffling = DEV_SHUFFLING if test is read.dev else DEV_SHUFFLING + 1
+    return Question(known, train, read.labels, metric, name, entities, counts, shares, shuffling)
 
 
 def _with_remarks(

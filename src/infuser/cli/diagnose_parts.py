@@ -39,9 +39,13 @@ class Question:
     labels: list[str]
     metric: Metric
     metric_name: str
+    entities: Sequence[Sequence[Annotations]]
+    """What the sources found in the test examples before any selection; entities that were left out count, too."""
     frequencies: Mapping[str, int]
     shares: Sequence[float]
-    """Of corrupted links, 0 first."""
+    """Of entities that are taken for others, 0 first."""
+    shuffling: int
+    """Seed of the placebo's shuffling."""
 
     @property
     def truth(self) -> NDArray[np.int64]:
@@ -64,7 +68,7 @@ class Answered:
     without: dict[str, list[NDArray[np.float64]]] = field(default_factory=dict)
     """Source to the infused arm's answers when this source is silent."""
     curves: list[list[tuple[float, float]]] = field(default_factory=list)
-    """For each seed the infused arm's score against the share of corrupted links."""
+    """For each seed the infused arm's score against the share of wrong entities."""
 
 
 def choose_metric(name: str, n_labels: int) -> tuple[Metric, str]:
@@ -118,7 +122,7 @@ def diagnose(arms: Arms, smaller: Mapping[int, Trained], question: Question, tol
         if compared
         else None
     )
-    frequency = entity_frequency([example["annotations"] for example in question.test], question.frequencies)
+    frequency = entity_frequency(question.entities, question.frequencies)
     found = Diagnosis(
         title=f"Does the knowledge help? {arms.method}, {arms.first.files.data.name}",
         comparison=comparison,
@@ -154,7 +158,7 @@ def _runs_of(arms: Arms, names: Sequence[str]) -> list[tuple[str, dict[int, Trai
 def _ask(
     arms: Arms, names: Sequence[str], seeds: Sequence[int], sources: Sequence[str], question: Question, told: Console
 ) -> Answered:
-    """Let the models of all arms and seeds answer; the infused ones also without each source and with wrong links."""
+    """Let the models of all arms and seeds answer; the infused ones also without a source and with wrong entities."""
     import infuser
     from infuser.diagnosing.effects import answers, corruption_curve, without_channel
 
@@ -170,7 +174,9 @@ def _ask(
                 continue
             infused = infuser.load(runs[seed].run.model)
             if name == PLACEBO:
-                asked.answers[name].append(answers(infused, shuffled(question.test, seed=2), infused.collator()))
+                asked.answers[name].append(
+                    answers(infused, shuffled(question.test, seed=question.shuffling), infused.collator())
+                )
                 continue
             asked.answers[name].append(answers(infused, question.test, infused.collator()))
             for place, source in enumerate(sources):

@@ -6,7 +6,6 @@ FILE.scores.json   with --measure: how well the encoder knows each entity
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,9 +17,10 @@ from rich.markup import escape
 from rich.table import Table
 
 from infuser.cli.examples import Columns, PairColumn, TextColumn, read_examples
-from infuser.cli.files import STDIN, counted, read_json
+from infuser.cli.files import STDIN, counted
 from infuser.cli.lists import read_aliases
 from infuser.cli.models import find_checkpoint, loading
+from infuser.cli.selections import annotated_by, write_selection
 from infuser.cli.sources import (
     AliasFiles,
     CacheFolder,
@@ -38,15 +38,11 @@ from infuser.cli.sources import (
 from infuser.cli.telling import counting
 from infuser.errors import InputError
 from infuser.types import Annotations, Source, join_pair
-from infuser.writing import write_whole
 
 if TYPE_CHECKING:
     from infuser.selecting import SelectionReport
     from infuser.sources.selective import Strategy
 
-SAMPLING = "sampling"
-_KIND = "infuser selection"
-_AT_ONCE = 256
 _THE_PAPER, _THE_ENCODER = "Sampling (rare and connected entities)", "Known (what the encoder predicts)"
 
 
@@ -63,13 +59,6 @@ def select(
         Path, typer.Argument(help="Texts: .csv, .tsv, .jsonl, .json, .txt (also packed, .csv.gz), or .parquet.")
     ],
     out: Annotated[Path | None, typer.Option(help="File for the selection, .json.", show_default="not written")] = None,
-    strategy: Annotated[
-        Literal["sampling", "known"],
-        typer.Option(
-            help="sampling: draw entities, rare and connected ones more often. known: leave out what the "
-            "plain encoder already predicts."
-        ),
-    ] = "sampling",
     explain: Annotated[
         bool, typer.Option("--explain", help="Print keep-rates by frequency, and what is dropped and why.")
     ] = False,
@@ -137,14 +126,15 @@ def select(
 
     Knowledge about what the encoder knows anyway can hurt. Sampling draws a
     share of each text's entities anew in every epoch of training and injects
-    everything in answering; known leaves entities out for good. The file
-    serves infuser train --select FILE, for sources of the same entities.
+    everything in answering. With --measure or --known, what the plain encoder
+    predicts is left out for good instead. The file serves infuser train
+    --select FILE, for sources of the same entities.
 
     Examples:
       infuser select train.csv --graph wordnet --explain
       infuser select train.csv --graph wordnet --out selection.json
-      infuser select train.csv --entities names.tsv --explain --strategy known
-        --measure probe --checkpoint minilm
+      infuser select train.csv --entities names.tsv --measure probe
+        --checkpoint minilm --explain
     """
     if data == STDIN:
         raise InputError("select counts its texts first, so it cannot read standard input. Give a file.")
@@ -160,10 +150,12 @@ def select(
     )
     if not named:
         raise InputError("No knowledge was named. Give --source, --entities, --phrases, --correlation or --graph.")
-    if strategy == "known" and (known is None) == (measure is None):
-        raise InputError("The strategy known needs either --known FILE or --measure masked|probe with --checkpoint.")
-    if measure is not None and checkpoint is None:
-        raise InputError("--measure needs the encoder to measure. Name it: --checkpoint CHECKPOINT.")
+    if known is not None and measure is not None:
+        raise InputError("--known FILE holds what --measure would measure. Give one of them.")
+    if (measure is None) != (checkpoint is None):
+        raise InputError(
+            "--measure masked|probe and --checkpoint CHECKPOINT go together: what to measure, and of whom."
+        )
     from infuser.sources import Sampling
     from infuser.sources.surroundings import count_entities
 
@@ -184,10 +176,10 @@ def select(
     examples = [example for _, example in read_examples(data, Columns(text_column, pair_column))]
     if not examples:
         raise InputError(f"{data} holds no texts. Give at least one; --text-column NAME says where texts stand.")
-    found = _annotated(named, examples, chosen_cache(cache, no_cache), told)
+    found = annotated_by(named, examples, chosen_cache(cache, no_cache), told)
     counts = count_entities(found)
     chosen: Strategy
-    if strategy == "sampling":
+    if known is None and measure is None:
         chosen = replace(sampling, frequencies=counts if frequencies is None else frequencies)
     else:
         chosen = _known(known, measure, checkpoint, types, threshold, examples, found, out, console)
@@ -197,63 +189,6 @@ def select(
         console.print(
             f"Selection: {out}. Train with it: infuser train ... --select {out}", markup=False, soft_wrap=True
         )
-
-
-def select_sources(
-    given: str, sources: Sequence[Source], examples: Sequence[dict[str, Any]], cache: Path | None
-) -> list[Source]:
-    """Return sources that select: by a file of `infuser select`, or "sampling", counted in these examples."""
-    from infuser.sources import Sampling, Selective
-    from infuser.sources.surroundings import count_entities
-
-    if given != SAMPLING:
-        strategy = read_selection(Path(given))
-    else:
-        found = _annotated(sources, examples, cache, Console(stderr=True))
-        strategy = Sampling(frequencies=count_entities(found))
-    return [Selective(source, strategy) for source in sources]
-
-
-def write_selection(path: Path, strategy: Strategy, about: dict[str, Any]) -> None:
-    """Write a selection as one JSON file."""
-    from infuser.sources.selective import describe_strategy
-
-    content = {"kind": _KIND, "about": about, "strategy": describe_strategy(strategy)}
-    write_whole(path, json.dumps(content, indent=1, ensure_ascii=False))
-
-
-def read_selection(path: Path) -> Strategy:
-    """Return the strategy of a file that `infuser select` wrote."""
-    from infuser.sources.selective import make_strategy
-
-    content = read_json(path)
-    if not isinstance(content, dict) or content.get("kind") != _KIND or not isinstance(content.get("strategy"), dict):
-        raise InputError(f"{path} is no selection. Write one: infuser select DATA ... --out {path}")
-    try:
-        return make_strategy(content["strategy"])
-    except TypeError as error:
-        raise InputError(
-            f"The selection {path} cannot be read: {error}. Write it again with infuser select."
-        ) from error
-
-
-def _annotated(
-    sources: Sequence[Source], examples: Sequence[dict[str, Any]], cache: Path | None, told: Console
-) -> list[tuple[Annotations, ...]]:
-    """Return what the sources find in each example, known answers from the cache."""
-    from infuser.annotating.remembering import forget_nothing, remember
-
-    asked = remember(sources, cache)
-    texts = [join_pair(one["text"], one["pair"]) for one in examples]
-    found: list[tuple[Annotations, ...]] = []
-    with counting(told, "annotating") as show:
-        show(0, len(texts))
-        for first in range(0, len(texts), _AT_ONCE):
-            answers = [one.annotate(texts[first : first + _AT_ONCE]) for one in asked]
-            found += zip(*answers, strict=True)
-            show(len(found), len(texts))
-    forget_nothing(asked)
-    return found
 
 
 def _known(
@@ -332,14 +267,15 @@ def _tell(
             report = explain_selection(
                 Selective(source, strategy),
                 [of_text[place] for of_text in found],
-                n_draws=draws,
+                n_draws=draws if explain else 1,
+                reasons=explain,
                 frequencies=counted_by,
                 tell=tell,
             )
         console.print(
             f"[b]{escape(name)}[/b]: {report.kept:.1%} of what it found is injected in training "
             f"({counted(len(report.entities), 'entity').replace('entitys', 'entities')} in "
-            f"{counted(report.n_texts, 'text')}, {counted(draws, 'draw')})",
+            f"{counted(report.n_texts, 'text')}, {counted(report.n_draws, 'draw')})",
             highlight=False,
         )
         if explain:

@@ -150,13 +150,14 @@ def train(
     )
     kept = chosen_cache(cache, no_cache)
     if select is not None:
-        from infuser.cli.select import select_sources
+        from infuser.cli.selections import select_sources
 
         # counted in the whole file, so that all seeds select by the same counts whatever each holds out
         named = select_sources(select, named, [example for _, example in read_all_examples(data, columns)], kept)
 
     with loading(Console(stderr=True), "torch and transformers"):
         from infuser.methods import Kam
+        from infuser.methods.spectral import Spectral
         from infuser.registry import METHODS
         from infuser.training import TrainSettings
     settings = TrainSettings(
@@ -172,6 +173,8 @@ def train(
         seed=seed,
         n_workers=workers,
     )
+    if spectral is not None:
+        Spectral(spectral)  # says at once what is wrong with it
     method = None if plain else Kam()
     plan = Plan(
         arm=PLACEBO if placebo else PLAIN if method is None else METHODS.name_of(method),

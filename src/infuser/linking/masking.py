@@ -8,11 +8,12 @@ training that was killed goes on with the same examples.
 
 from __future__ import annotations
 
+import copy
 import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import torch
@@ -58,8 +59,8 @@ def sentence_pairs(
     if len(sentences) < 3:
         raise InputError(f"Pairs of sentences need at least 3 sentences, got {len(sentences)}.")
     examples = []
-    for copy in range(copies):
-        chance = random.Random(f"{seed} {copy}")
+    for number in range(copies):
+        chance = random.Random(f"{seed} {number}")
         for document in told:
             for first, second in pairwise(document):
                 other = chance.choice(sentences)
@@ -86,6 +87,12 @@ class MaskingCollator:
             raise InputError("The tokenizer has no mask token, so words cannot be masked.")
         special = set(collator.tokenizer.all_special_ids)
         self._words = [number for number in range(len(collator.tokenizer)) if number not in special]
+
+    def for_epoch(self, epoch: int, *, seed: int = 0) -> Self:
+        """Return the same for one epoch of training, in which selective sources inject what they draw for it."""
+        drawing = copy.copy(self)
+        drawing.collator = self.collator.for_epoch(epoch, seed=seed)
+        return drawing
 
     def __call__(self, examples: Sequence[Mapping[str, Any]]) -> dict[str, Tensor]:
         """Return the batch, with `labels` for the masked words and `next_sentence_label` if the model reads it."""

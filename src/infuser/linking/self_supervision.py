@@ -131,7 +131,8 @@ class UnambiguousTexts:
         spans: list[Span] = []
         lists: list[_Candidates] = []
         gold: list[str | None] = []
-        for span, candidates, id in zip(found.spans, found.candidates, sure, strict=True):
+        odds: list[float] = []
+        for number, (span, candidates, id) in enumerate(zip(found.spans, found.candidates, sure, strict=True)):
             meant: str | None = None
             if id is not None and self.donors[name]:
                 candidates, meant = _hide(id, random.choice(self.donors[name]), self.settings.nothing, random)
@@ -143,7 +144,8 @@ class UnambiguousTexts:
             spans.append(Span(*place, span.label, candidates[0].id))
             lists.append(candidates)
             gold.append(meant)
-        return Annotations(text.text, tuple(spans), candidates=tuple(lists)), tuple(gold)
+            odds += found.odds[number : number + 1]
+        return Annotations(text.text, tuple(spans), candidates=tuple(lists), odds=tuple(odds)), tuple(gold)
 
 
 def self_supervised(

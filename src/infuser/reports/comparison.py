@@ -189,7 +189,8 @@ def _sentence(metric: str, difference: Difference) -> str:
         "no evidence": f"No evidence that {arm} differs from {against}: {metric} {difference.mean:+.3f}",
     }[difference.verdict]
     if difference.over_seeds is None:
-        return f"{opening} with one seed; run at least two seeds to know more."
+        known = signed_range(difference.over_examples)
+        return f"{opening} with one seed ({known} over test examples); run at least two seeds to know more."
     n_seeds = len(difference.per_seed)
     return (
         f"{opening} (95 % interval {signed_range(difference.over_seeds)} over {n_seeds} seeds, "

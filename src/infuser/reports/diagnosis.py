@@ -64,7 +64,7 @@ class Diagnosis:
     """What all scores are; higher is better."""
     buckets: Sequence[Bucket] = ()
     corruption: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
-    """Arm to (share of corrupted links while answering, mean score over seeds)."""
+    """Arm to (share of entities taken for others while answering, mean score over seeds)."""
     angles: dict[str, list[tuple[float, float]]] = field(default_factory=dict)
     """Layer ("layer 0") to (singular rank as a share of all, cosine of the corresponding angle)."""
     spectra: dict[str, list[float]] = field(default_factory=dict)

@@ -101,8 +101,8 @@ def _marks(bucket: Bucket, arms: Sequence[str]) -> list[Mark]:
 def _corruption(diagnosis: Diagnosis) -> str:
     chart = line_chart(
         diagnosis.corruption,
-        label=f"{diagnosis.metric} against the share of corrupted links",
-        x_name="share of links that lead to a wrong entity while answering",
+        label=f"{diagnosis.metric} against the share of wrong entities",
+        x_name="share of entities that are taken for others while answering",
         y_name=diagnosis.metric,
     )
     told = (

@@ -74,6 +74,7 @@ class Collator:
         Our loop asks for it by itself. Epochs count from 0, and `seed` is that of the training run.
         """
         drawing = copy.copy(self)
+        drawing._spellings = self._spellings  # a copy would spell all terms again
         drawing._epoch = {"epoch": epoch, "seed": seed}
         return drawing
 
@@ -198,10 +199,7 @@ class Collator:
             columns[place] = tuple(map(keep_spans, columns[place], stays))
             base = self._bases.get(place)
             if base is not None and (gold := golds[base.name]) is not None:
-                golds[base.name] = [
-                    None if of_text is None else [one for one, kept in zip(of_text, kept_of, strict=True) if kept]
-                    for of_text, kept_of in zip(gold, stays, strict=True)
-                ]
+                golds[base.name] = [_left(*of_text) for of_text in zip(gold, stays, strict=True)]
         return list(zip(*columns, strict=True)), golds
 
     def _place_terms(self, aligned: Aligned, n_tokens: int) -> tuple[list[Box], list[float], list[int]]:
@@ -236,6 +234,17 @@ class Collator:
         for term, ids in zip(new, spelled["input_ids"], strict=True):
             readable = bool(term.strip()) and any(piece != unknown for piece in ids)
             self._spellings[term] = list(ids) if readable else []
+
+
+def _left(gold: Sequence[Any] | None, stays: Sequence[bool]) -> list[Any] | None:
+    """Return what the mentions that stay mean."""
+    if gold is None:
+        return None
+    if len(gold) != len(stays):
+        raise InputError(
+            f"An example has {len(gold)} gold entities for {len(stays)} mentions. Give one, or None, each."
+        )
+    return [one for one, kept in zip(gold, stays, strict=True) if kept]
 
 
 def _rows_of(texts: Sequence[str], pairs: Sequence[str | None] | None) -> list[Row]:

@@ -18,11 +18,12 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 from infuser.errors import SourceError
 from infuser.sources.surroundings import Surroundings
 from infuser.types import Annotations, Source, entity_key, keep_spans
+
+_MOST = (1 << 53) - 1
+"""A float holds so many bits of chance."""
 
 
 @dataclass(frozen=True)
@@ -101,14 +102,15 @@ class Sampling:
             return []
         keys = _keys(found)
         odds = dict(zip(keys, found.odds or [1.0] * len(keys), strict=True))
-        chance = _chance(found.text, self.seed, seed, epoch)
-        n_drawn = math.floor(self.share * len(odds) + chance.random())  # on average exactly the share
+        written = f"{self.seed} {seed} {epoch} {found.text}".encode("utf-8", "surrogatepass")
+        told = hashlib.blake2b(written, digest_size=16)
+        (rest, _) = _chances(told, "\0".join(odds))
+        n_drawn = math.floor(self.share * len(odds) + rest)  # on average exactly the share
+        chances = {key: _chances(told, key) for key in odds}
         # those with the largest logarithm of a uniform number divided by the weight: drawing without putting back
-        lots = np.log1p(-chance.random(len(odds))) / np.maximum(list(odds.values()), 1e-300)
-        kept = chance.random(len(odds)) < self.neglected
-        kept[np.argsort(-lots, kind="stable")[:n_drawn]] = True
-        stays = dict(zip(odds, kept.tolist(), strict=True))
-        return [stays[key] for key in keys]
+        lots = {key: math.log(1 - chance) / max(odds[key], 1e-300) for key, (chance, _) in chances.items()}
+        drawn = set(sorted(odds, key=lots.__getitem__, reverse=True)[:n_drawn])
+        return [key in drawn or chances[key][1] < self.neglected for key in keys]
 
     def _with_odds(self, found: Annotations, around: Surroundings) -> Annotations:
         if not found.spans:
@@ -126,8 +128,9 @@ def _keys(found: Annotations) -> list[str]:
     return [entity_key(found.text, span) for span in found.spans]
 
 
-def _chance(text: str, *numbers: int) -> np.random.Generator:
-    """Return a source of chance that is the same for the same text and numbers, whoever asks in whatever order."""
-    content = " ".join(map(str, numbers)).encode() + b" " + text.encode("utf-8", "surrogatepass")
-    key = int.from_bytes(hashlib.blake2b(content, digest_size=16).digest(), "little")
-    return np.random.Generator(np.random.Philox(key=key))
+def _chances(told: hashlib.blake2b, key: str) -> tuple[float, float]:
+    """Return two numbers from 0 up to, not including, 1, which are the same for the same key, whoever asks and when."""
+    asked = told.copy()
+    asked.update(key.encode("utf-8", "surrogatepass"))
+    both = int.from_bytes(asked.digest(), "little")
+    return (both & _MOST) / (_MOST + 1), (both >> 64 & _MOST) / (_MOST + 1)

@@ -15,9 +15,7 @@ from infuser.sources.known import Known
 from infuser.sources.sampling import Sampling
 from infuser.sources.storage import find_folder, load_source, name_folder, save_source
 from infuser.sources.surroundings import read_counts
-from infuser.types import Annotations, Source, entity_key, keep_spans
-
-__all__ = ["STRATEGIES", "Selective", "Strategy", "entity_key", "keep_spans"]
+from infuser.types import Annotations, Source
 
 _RECORD = "selective.json"
 
@@ -52,6 +50,11 @@ class Selective:
             raise SourceError(f"{self.source!r} is not a source: it has no annotate(texts). Give the source to wrap.")
         if not hasattr(self.strategy, "select"):
             raise SourceError(f"{self.strategy!r} is not a strategy. Known: {', '.join(STRATEGIES)}.")
+        inside = self.source
+        while isinstance(inside, Selective):
+            if hasattr(inside.strategy, "draw") and hasattr(self.strategy, "draw"):
+                raise SourceError("Two strategies that draw stand one around the other. Draw once.")
+            inside = inside.source
 
     def annotate(self, texts: Sequence[str]) -> list[Annotations]:
         """Return what the source found as far as it is injected in answering."""
@@ -66,6 +69,11 @@ class Selective:
         if isinstance(self.source, Selective):
             return self.source.drawn(found, seed=seed, epoch=epoch)
         return [True] * len(found.spans)
+
+    def with_entities(self, *given: Any, **options: Any) -> Self:
+        """Return the same selection around a knowledge base that also knows these entities."""
+        base: Any = self.source
+        return dataclasses.replace(self, source=base.with_entities(*given, **options))
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or name in ("source", "strategy"):  # copying asks before there is a source
@@ -94,6 +102,13 @@ class Selective:
         return cls(Entities.tiny())
 
 
+def bare(source: Source) -> Source:
+    """Return the source that a selective one selects from."""
+    while isinstance(source, Selective):
+        source = source.source
+    return source
+
+
 def describe_strategy(strategy: Strategy) -> dict[str, Any]:
     """Return a strategy as JSON data; counts and scores are in it, a graph is named with its digest."""
     name = next((name for name, kind in STRATEGIES.items() if type(strategy) is kind), None)
@@ -107,7 +122,8 @@ def describe_strategy(strategy: Strategy) -> dict[str, Any]:
     settings = {field: getattr(strategy, field) for field in fields}
     if settings.get("frequencies") is not None:
         counts = settings["frequencies"]
-        settings["frequencies"] = dict(counts if isinstance(counts, Mapping) else read_counts(counts))
+        counts = counts if isinstance(counts, Mapping) else read_counts(counts)
+        settings["frequencies"] = {key: int(count) for key, count in counts.items()}
     if settings.get("graph") is not None:
         settings = name_folder(settings, "graph", "graph")
     return {"name": name, **settings}

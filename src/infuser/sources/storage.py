@@ -63,7 +63,10 @@ def save_source(source: Source, directory: Path) -> dict[str, Any]:
         return {"name": type(source).__name__, "needs": str(error)}
     if hasattr(source, "save") and hasattr(source, "load"):
         directory.mkdir(parents=True, exist_ok=True)
-        source.save(directory)
+        try:
+            source.save(directory)
+        except SourceError as error:
+            return {"name": name, "needs": str(error)}
         return {"name": name, "files": True}
     try:
         settings = _plain(source.to_json() if hasattr(source, "to_json") else settings_of(source), "it")

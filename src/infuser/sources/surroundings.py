@@ -25,6 +25,8 @@ class Surroundings:
     def __init__(
         self, source: Source, frequencies: Mapping[str, int] | str | Path | None, graph: str | Path | None
     ) -> None:
+        while hasattr(source, "source"):  # a wrapper, such as a source that remembers, has no store of its own
+            source = source.source
         if frequencies is None:
             self.counts = _counts_of(source)
         else:
