@@ -83,7 +83,7 @@ class Size:
     n_test: int = 320
 
 
-SIZE = {"kam": Size(320, 3), "kar": Size(400, 4)}
+SIZE = {"kam": Size(320, 3), "kar": Size(400, 3)}
 """KAR needs more steps to learn anything; each method has its plain encoder of the same size beside it."""
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from cli.commands import COLUMNS, error_of, run_command, save_checkpoint, write_lines
+from cli.small_linkers import write_knowledge
 
 import infuser
 from infuser.cli.arms import choose
@@ -193,3 +194,20 @@ def test_a_folder_with_a_model_of_another_origin_is_left_alone(checkpoint: Path,
     data = ("train", checkpoint, task / "train.csv", "--out", tmp_path / "run", *COLUMNS, "--plain", "--restart")
     assert "Choose another --out" in error_of(*data)
     assert (tmp_path / "run" / "model" / "config.json").exists()
+
+
+@pytest.mark.parametrize("method", ["kar", "ernie"])
+def test_entities_of_a_knowledge_base_are_put_inside_by_name(
+    method: str, checkpoint: Path, task: Path, tmp_path: Path
+) -> None:
+    candidates, vectors = write_knowledge(tmp_path)
+    base = ("--method", method, "--candidates", candidates, "--vectors", vectors)
+    common = ("train", checkpoint, task / "train.csv", *COLUMNS, "--epochs", 1, "--batch-size", 8)
+    run_command(*common, *base, "--select", "sampling", "--out", tmp_path / "run")
+    infused = infuser.load(tmp_path / "run" / "model")
+    assert infuser.METHODS.name_of(infused.method) == method
+    assert json.loads((tmp_path / "run" / "train.json").read_text())["made_with"]["arm"] == method
+    assert isinstance(infused.sources[0], infuser.Selective) and infused.sources[0].dim == 8
+    alone = error_of(*common, *base[:4], "--out", tmp_path / "other")
+    assert f"--method {method} reads a knowledge base: give --candidates DIR and --vectors DIR" in alone
+    assert "kam reads ties between words" in error_of(*common, *base[2:], "--out", tmp_path / "other")

@@ -71,6 +71,31 @@ def train(
     graph: GraphFiles = None,
     aliases: AliasFiles = None,
     terms: TermCount = None,
+    method: Annotated[
+        Literal["kam", "kar", "ernie"],
+        typer.Option(
+            help="How knowledge is put inside: ties as attention maps, or entities of a knowledge base.",
+            rich_help_panel="Knowledge",
+        ),
+    ] = "kam",
+    candidates: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="kar and ernie: what mentions may mean, of `infuser candidates build`.",
+            rich_help_panel="Knowledge",
+            show_default=False,
+        ),
+    ] = None,
+    vectors: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="kar and ernie: the entities' vectors, of `infuser vectors build`.",
+            rich_help_panel="Knowledge",
+            show_default=False,
+        ),
+    ] = None,
     select: Annotated[
         str | None,
         typer.Option(
@@ -116,30 +141,26 @@ def train(
 
     Labels are words or whole numbers; their names are kept in the model. A
     command that was stopped goes on from its last checkpoint when it is run
-    again. Knowledge is named by files; each becomes one attention map.
+    again. Knowledge is named by files; for kam each becomes one attention map.
 
     Examples:
       infuser train minilm train.csv --graph triples.tsv --out runs/mine
       infuser train minilm train.csv --dev dev.csv --plain --out runs/plain
+      infuser train minilm train.csv --method kar --candidates c --vectors v ...
     """
     if plain and (placebo or select is not None):
         raise InputError(f"--plain has no knowledge, so it excludes {'--placebo' if placebo else '--select'}.")
-    named = (
-        []
-        if plain
-        else _needed(
-            read_sources(
-                sources,
-                named=source,
-                entities=entities,
-                phrases=phrases,
-                correlation=correlation,
-                graph=graph,
-                aliases=aliases,
-                terms=terms,
-            )
-        )
+    ties = read_sources(
+        sources,
+        named=source,
+        entities=entities,
+        phrases=phrases,
+        correlation=correlation,
+        graph=graph,
+        aliases=aliases,
+        terms=terms,
     )
+    named = [] if plain else _needed(ties, method, candidates, vectors)
     columns = Columns(text_column, pair_column, label_column)
     files = Files(data, dev, columns)
     read = read_data(files, seed=seed, n_examples=examples)
@@ -156,7 +177,6 @@ def train(
         named = select_sources(select, named, [example for _, example in read_all_examples(data, columns)], kept)
 
     with loading(Console(stderr=True), "torch and transformers"):
-        from infuser.methods import Kam
         from infuser.methods.spectral import Spectral
         from infuser.registry import METHODS
         from infuser.training import TrainSettings
@@ -175,13 +195,12 @@ def train(
     )
     if spectral is not None:
         Spectral(spectral)  # says at once what is wrong with it
-    method = None if plain else Kam()
     plan = Plan(
-        arm=PLACEBO if placebo else PLAIN if method is None else METHODS.name_of(method),
+        arm=PLACEBO if placebo else PLAIN if plain else method,
         checkpoint=checkpoint,
         settings=settings,
         columns=columns,
-        method=method,
+        method=None if plain else METHODS[method](),
         sources=named,
         n_examples=examples,
         spectral=spectral,
@@ -194,10 +213,19 @@ def train(
     tell_next(console, run, trained.dev, arm=plan.arm)
 
 
-def _needed(sources: list[Source]) -> list[Source]:
-    if not sources:
-        raise InputError(
-            "No knowledge was named. Give --source, --entities, --phrases, --correlation, --graph or --sources FILE, "
-            "or --plain to train without."
-        )
-    return sources
+def _needed(ties: list[Source], method: str, candidates: Path | None, vectors: Path | None) -> list[Source]:
+    """Return the sources that the method reads, or say what is missing or too much."""
+    if method == "kam":
+        if candidates or vectors:
+            raise InputError("--candidates and --vectors are for --method kar or ernie; kam reads ties between words.")
+        if not ties:
+            raise InputError(
+                "No knowledge was named. Give --source, --entities, --phrases, --correlation, --graph or --sources "
+                "FILE, or --plain to train without."
+            )
+        return ties
+    if candidates is None or vectors is None or ties:
+        raise InputError(f"--method {method} reads a knowledge base: give --candidates DIR and --vectors DIR, alone.")
+    from infuser.sources import Candidates, KnowledgeBase
+
+    return [KnowledgeBase(Candidates(candidates), vectors, missing="skip")]
