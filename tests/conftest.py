@@ -1,13 +1,13 @@
-"""Fixtures everybody shares; what they build stands in miniatures.py."""
+"""What a whole run keeps to; it loads no torch, because with several processes the first one runs no test."""
 
 from __future__ import annotations
 
+import gc
 import os
+from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
-from miniatures import HEADS, HOSTS, PAIRS, TEXTS, TOKENIZERS, tiny_host, tiny_tokenizer, tokenizer_of_kind
-from transformers import BertModel, PreTrainedTokenizerFast
 
 # the same examples in every run, so that a red run can be repeated; HYPOTHESIS_PROFILE=explore looks for new ones
 settings.register_profile("repeatable", derandomize=True, deadline=None)  # no wall time in a test
@@ -15,36 +15,17 @@ settings.register_profile("explore", derandomize=False, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "repeatable"))
 
 
-@pytest.fixture
-def texts() -> list[str]:
-    return list(TEXTS)
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Iterator[None]:
+    """Spare the garbage collector what is loaded now: hundreds of thousands of objects that stay until the end."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.freeze()
+        gc.enable()
 
 
-@pytest.fixture
-def pairs() -> list[str]:
-    return list(PAIRS)
-
-
-@pytest.fixture(params=HOSTS)
-def host_name(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
-@pytest.fixture(params=HEADS)
-def head_name(request: pytest.FixtureRequest) -> str:
-    return str(request.param)
-
-
-@pytest.fixture(params=TOKENIZERS)
-def tokenizer(request: pytest.FixtureRequest) -> PreTrainedTokenizerFast:
-    return tokenizer_of_kind(request.param)
-
-
-@pytest.fixture
-def wordpiece() -> PreTrainedTokenizerFast:
-    return tiny_tokenizer("bert")
-
-
-@pytest.fixture
-def tiny_bert() -> BertModel:
-    return tiny_host("bert")
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Let tests that share a Spark session follow each other, so that one process runs them and starts one."""
+    items.sort(key=lambda item: "spark_local" not in getattr(item, "fixturenames", ()))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
-from miniatures import Repeats, tiny_host, tiny_tokenizer
+from miniatures import HOSTS, Repeats, tiny_host, tiny_tokenizer
 from tiny_infusions import KNOWN_TEXT, infuse_tiny
 
 import infuser
@@ -33,8 +33,9 @@ def infuse(host: str = "bert", head: str = "sequence-classification", *, learned
     return infused
 
 
-def test_attention_is_what_the_model_computes(host_name: str) -> None:
-    infused = infuse(host_name)
+@pytest.mark.parametrize("host", HOSTS)
+def test_attention_is_what_the_model_computes(host: str) -> None:
+    infused = infuse(host)
     explanation = explain(infused, TEXT, PAIR, layer=0, head=1)
     batch = infused.batch([TEXT], [PAIR])
     with torch.inference_mode():
@@ -67,9 +68,10 @@ def test_maps_tie_the_words_that_the_sources_know() -> None:
     assert entities[0].sum() == correlation[0].sum() == 0  # no row for [CLS]: no source knows it
 
 
-def test_words_are_spelled_as_in_the_text(host_name: str) -> None:
+@pytest.mark.parametrize("host", HOSTS)
+def test_words_are_spelled_as_in_the_text(host: str) -> None:
     text = "Zürich sells 京 tablets"
-    infused = infuse(host_name)
+    infused = infuse(host)
     words = explain(infused, text).words
     assert "##" not in words[0]
     pieces = [word.lstrip("Ġ▁#") for word in words if word not in infused.tokenizer.all_special_tokens]

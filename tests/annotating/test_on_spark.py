@@ -1,4 +1,4 @@
-"""Annotating on Spark: the same bytes as on one machine, the same errors, on a local session and on a real cluster."""
+"""Annotating on Spark: the same bytes, the same errors; test_spark_cluster.py does so on a real cluster."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from annotating.child import SlowWords, files_of
-from spark_cluster import MASTER, needs_spark, run_driver, spark_local, spark_standalone  # noqa: F401  fixtures
+from spark_cluster import MASTER, needs_spark, spark_local  # noqa: F401  a fixture
 
 from infuser.annotating import annotate, on_spark, shards
 from infuser.errors import InfuserError, InputError, SourceError
@@ -222,53 +222,3 @@ def test_a_process_that_dies_on_an_executor_is_one_clear_error(tmp_path: Path) -
         annotate([*TEXTS, "poison"], [SlowWords()], tmp_path / "out", engine="spark")
     assert "\n" not in str(caught.value)
     assert (tmp_path / "out" / "progress.jsonl").exists()
-
-
-ON_CLUSTER = """
-import os, sys, time
-from pathlib import Path
-from annotating.child import SlowWords
-from infuser.annotating import annotate, shards
-from infuser.errors import SourceError
-from infuser.sources import Entities, Graph
-from infuser.spark import open_session
-from infuser.types import Annotations
-
-master, folder = sys.argv[1], Path(sys.argv[2])
-shards.TEXTS = 40
-texts = [f"Bern lies on the Aare, {n} times" for n in range(300)]
-
-
-class Meets:  # answers when two executors are there; each has its own parent of Python processes
-    def annotate(self, texts):
-        (folder / "met" / str(os.getppid())).touch()
-        until = time.monotonic() + 60
-        while len(os.listdir(folder / "met")) < 2 and time.monotonic() < until:
-            time.sleep(0.05)
-        return [Annotations(text) for text in texts]
-
-
-class Refuses:
-    def annotate(self, texts):
-        raise SourceError("I refuse")
-
-
-sources = [Entities.tiny(), Graph(folder / "graph"), SlowWords()]
-annotate(texts, sources, folder / "local")
-with open_session(master, "one for all three"):
-    annotate(texts, [Meets()], folder / "meeting", engine="spark")
-    annotate(texts, sources, folder / "spark", engine="spark", master=master)
-    try:
-        annotate(texts, [Refuses()], folder / "refused", engine="spark")
-    except SourceError as error:
-        print("told:", error)
-"""
-
-
-def test_a_real_cluster_writes_the_same_bytes(graph: Graph, spark_standalone: str, tmp_path: Path) -> None:  # noqa: F811
-    (tmp_path / "met").mkdir()
-    child = run_driver(ON_CLUSTER, spark_standalone, tmp_path)
-    assert child.returncode == 0, child.stderr
-    assert files_of(tmp_path / "spark") == files_of(tmp_path / "local")
-    assert len(list((tmp_path / "met").iterdir())) == 2
-    assert child.stdout.startswith("told: I refuse (On the executor ") and child.stderr == ""  # a quiet console

@@ -1,7 +1,9 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
@@ -9,15 +11,26 @@ from typer.testing import CliRunner
 from infuser import assets
 from infuser.cli import app
 from infuser.errors import AssetError
+from infuser.tasks import query_ads
 
 
 @pytest.mark.slow
-def test_the_demo_runs_on_the_real_encoder_and_writes_its_report(tmp_path: Path) -> None:
+def test_the_demo_runs_on_the_real_encoder_and_writes_its_report(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     try:
         for name in ("minilm", "wordnet"):
             assets.fetch(name)
     except AssetError as error:
         pytest.skip(f"the assets cannot be fetched here: {error}")
+
+    def build_and_cut(*arguments: Any, **settings: Any) -> query_ads.QueryAds:
+        """Build the task of the demo, but do not ask three models about all its 760 pairs."""
+        task = build_query_ads(*arguments, **settings)
+        return replace(task, dev=task.dev[:60], test=task.test[:120])
+
+    build_query_ads = query_ads.build_query_ads
+    monkeypatch.setattr(query_ads, "build_query_ads", build_and_cut)
     arguments = ["demo", "--out", str(tmp_path), "--seeds", "1", "--pairs", "200", "--epochs", "1"]
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 0, result.output

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
 
 import pytest
 from cli.commands import COLUMNS, read_json_lines, run_command
+from forked import exit_codes, start_forked
 
 from infuser import assets
+from infuser.cli import app
 from infuser.errors import AssetError
 
 
@@ -41,6 +43,13 @@ def test_minilm_is_fetched_trained_asked_and_explained(task: Path, tmp_path: Pat
     assert (tmp_path / "explain" / "explanation.png").stat().st_size > 10_000
 
 
+def run_as_at_a_terminal(*command: str) -> None:
+    """Run the program with the default SIGINT; children of tests in the background inherit an ignored one."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    sys.argv = ["infuser", *command]
+    app()
+
+
 @pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="there is no SIGINT to send")
 def test_a_command_that_was_interrupted_goes_on_when_run_again(checkpoint: Path, task: Path, tmp_path: Path) -> None:
@@ -49,18 +58,14 @@ def test_a_command_that_was_interrupted_goes_on_when_run_again(checkpoint: Path,
         *("train", checkpoint, task / "train.csv", "--dev", task / "dev.csv", "--out", out, *COLUMNS, "--plain"),
         *("--epochs", 60, "--patience", 60, "--batch-size", 8, "--checkpoint-every", 5),
     ]
-    # where tests run in the background, children inherit an ignored SIGINT; a person at a terminal has the default
-    program = (
-        "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); from infuser.cli import app; app()"
-    )
-    start = [sys.executable, "-c", program, *map(str, command)]
-    child = subprocess.Popen(start, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    child = start_forked(run_as_at_a_terminal, *map(str, command), log=tmp_path / "said.txt")
     deadline = time.monotonic() + 120
-    while not list(out.glob("checkpoints/checkpoint-*")) and child.poll() is None and time.monotonic() < deadline:
+    while not list(out.glob("checkpoints/checkpoint-*")) and child.is_alive() and time.monotonic() < deadline:
         time.sleep(0.05)
-    child.send_signal(signal.SIGINT)
-    _, told = child.communicate(timeout=60)
-    assert child.returncode == 130, told
+    os.kill(child.pid, signal.SIGINT)
+    code = exit_codes(child, timeout=60)
+    told = (tmp_path / "said.txt").read_text()
+    assert code == [130], told
     assert "The same command goes on from the last checkpoint" in told and "Traceback" not in told
     assert not json.loads((out / "train.json").read_text())["finished"]
     kept = max(out.glob("checkpoints/checkpoint-*"))

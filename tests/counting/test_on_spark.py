@@ -1,4 +1,4 @@
-"""Spark counts as the local engine does, to the last digit: on one machine, and on a real cluster."""
+"""Spark counts as the local engine does, to the last digit; test_spark_cluster.py does so on a real cluster."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet
 import pytest
 from counting.by_hand import as_plain, sentences
-from spark_cluster import needs_spark, run_driver, spark_local, spark_standalone  # noqa: F401
+from spark_cluster import needs_spark, spark_local  # noqa: F401  a fixture
 
 from infuser.counting import Counting
 from infuser.counting.on_spark import count_on_spark
@@ -90,26 +90,3 @@ class TestOnOneMachine:
     def test_addresses_need_a_format(self, tmp_path: Path) -> None:
         with pytest.raises(InputError, match="--format"), count_on_spark(["hdfs://far/away"], tmp_path / "w"):
             pass
-
-
-_ON_A_CLUSTER = """
-import json, sys
-from infuser.counting import Counting
-from infuser.counting.on_spark import count_on_spark
-from counting.by_hand import as_plain
-corpus, work, master = sys.argv[1:]
-with count_on_spark([corpus], work, Counting(), master=master) as counts:
-    found = as_plain(counts)
-found["pairs"] = sorted([*pair, n] for pair, n in found["pairs"].items())
-print(json.dumps(found))
-"""
-
-
-def test_a_real_cluster_counts_the_same(lines: Path, tmp_path: Path, spark_standalone: str) -> None:  # noqa: F811
-    said = run_driver(_ON_A_CLUSTER, lines, tmp_path / "there", spark_standalone)
-    assert said.returncode == 0, said.stderr[-3000:]
-    with count_corpus([lines], tmp_path / "here", Counting()) as counts:
-        here = as_plain(counts)
-    found = json.loads(said.stdout.splitlines()[-1])
-    assert {tuple(pair): n for *pair, n in found.pop("pairs")} == here.pop("pairs")
-    assert found == here

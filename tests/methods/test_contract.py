@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses
+import itertools
 import json
 import subprocess
 import sys
@@ -287,13 +288,12 @@ MAPS = [infuser.Entities.tiny(), infuser.Correlation.tiny(), infuser.Graph.tiny(
 SAVED = {name: [infuser.KnowledgeBase.tiny()] if name in ENTITY_METHODS else MAPS for name in METHODS}
 
 
-@every_method
-def test_saved_model_gives_the_same_answer_bit_for_bit_in_a_new_process(method: str, tmp_path: Path) -> None:
+def test_saved_model_gives_the_same_answer_bit_for_bit_in_a_new_process(tmp_path: Path) -> None:
     texts = ["buy glipizide near me", KNOWN_TEXT, "New York lies on the shop"]
     pairs = ["Fred Meyer pharmacy near me", "Bern on the Aare", "a shop"]
     heads = [head for head in HEADS if head != "multiple-choice"]
     names = []
-    for number, host in enumerate(HOSTS):
+    for method, (number, host) in itertools.product(METHODS, enumerate(HOSTS)):
         head, side = heads[number % len(heads)], ("left", "right")[number % 2]
         infused = infuser.infuse(
             tiny_host(host, head),
@@ -304,17 +304,19 @@ def test_saved_model_gives_the_same_answer_bit_for_bit_in_a_new_process(method: 
         shake(infused.model)
         if number % 2:
             infused.model.float()
-        infused.save(tmp_path / host)
+        name = f"{method}-{host}"
+        infused.save(tmp_path / name)
         with torch.no_grad():
             out = infused.model(**infused.batch(texts, pairs))
         told = {key: value.contiguous().clone() for key, value in out.items() if isinstance(value, Tensor)}
         assert told
-        save_file(told, tmp_path / f"{host}.told")
-        names.append(host)
+        save_file(told, tmp_path / f"{name}.told")
+        names.append(name)
     arguments = [str(tmp_path), json.dumps([texts, pairs]), json.dumps(names)]
     child = subprocess.run([sys.executable, "-c", CHILD, *arguments], capture_output=True, text=True, check=False)
     assert child.returncode == 0, child.stderr
-    assert json.loads(child.stdout.splitlines()[-1]) == dict.fromkeys(HOSTS, True)
+    assert json.loads(child.stdout.splitlines()[-1]) == dict.fromkeys(names, True)
+    assert len(names) == len(list(METHODS)) * len(HOSTS)
 
 
 @every_method
