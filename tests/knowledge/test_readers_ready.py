@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import zipfile
 from collections import Counter
@@ -268,7 +269,16 @@ REAL = {
 }
 
 
+@pytest.fixture
+def no_garbage() -> Iterator[None]:
+    """Do not look for garbage among millions of new objects that are all in use; it takes as long as reading them."""
+    gc.disable()
+    yield
+    gc.enable()
+
+
 @pytest.mark.slow
+@pytest.mark.usefixtures("no_garbage")
 @pytest.mark.parametrize("name", REAL)
 def test_ready_made_knowledge_is_complete(name):
     try:
@@ -297,6 +307,7 @@ def test_ready_made_knowledge_is_complete(name):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("no_garbage")
 def test_the_real_mentions_are_complete():
     try:
         folder = assets.fetch("wikidata-small")
