@@ -277,7 +277,7 @@ def run(size: Size, arm: str, seed: int, rate: float | None, work: Path) -> dict
         if "+SI" in arm:
             given = selection(source, work)
             learn = [{**one, "annotations": tuple(given.strategy.select(one["annotations"], source))} for one in learn]
-        method = Kam() if kind == "kam" else Kar()
+        method = Kam() if kind == "kam" else Kar(threshold=-100.0)
         infused = infuse(folder, method, sources=[given], task="sequence-classification", num_labels=n_labels)
         model, collate, n_new = infused.model, infused.collator(), infused.n_new_weights()
     spectral = Spectral() if "+SR" in arm else None

@@ -19,17 +19,17 @@ from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Any
 
-_SERVER = multiprocessing.get_context("forkserver")
-_SERVER.set_forkserver_preload(
-    ["infuser.linking.training", "sklearn.metrics", "transformers.models.bert.modeling_bert"]
-)
+_LOADED = ["infuser.linking.training", "sklearn.metrics", "transformers.models.bert.modeling_bert"]
+"""What the server imports: nearly all that takes time in what tests start."""
 
 
 def start_forked(
     target: Callable[..., None], *arguments: Any, log: Path, environment: Mapping[str, str] | None = None, **more: Any
 ) -> BaseProcess:
     """Call a function in a process of its own, which writes what it says into `log`."""
-    process = _SERVER.Process(target=_run, args=(partial(target, *arguments, **more), log, dict(environment or {})))
+    server = multiprocessing.get_context("forkserver")
+    server.set_forkserver_preload(_LOADED)  # it starts with the first process and serves all others
+    process = server.Process(target=_run, args=(partial(target, *arguments, **more), log, dict(environment or {})))
     process.start()
     return process
 

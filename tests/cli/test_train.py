@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from cli.commands import COLUMNS, error_of, run_command, save_checkpoint, write_lines
-from cli.small_linkers import write_knowledge
+from cli.small_linkers import save_linker, write_knowledge
 
 import infuser
 from infuser.cli.arms import choose
@@ -208,6 +208,11 @@ def test_entities_of_a_knowledge_base_are_put_inside_by_name(
     assert infuser.METHODS.name_of(infused.method) == method
     assert json.loads((tmp_path / "run" / "train.json").read_text())["made_with"]["arm"] == method
     assert isinstance(infused.sources[0], infuser.Selective) and infused.sources[0].dim == 8
+    if method == "kar":  # its linker was never taught, so every candidate counts; a trained one keeps its threshold
+        assert infused.method.threshold == -100
+        taught = save_linker(tmp_path / "taught", threshold=0.25)
+        run_command("train", taught, *common[2:], *base, "--out", tmp_path / "further")
+        assert infuser.load(tmp_path / "further" / "model").method.threshold == 0.25
     alone = error_of(*common, *base[:4], "--out", tmp_path / "other")
     assert f"--method {method} reads a knowledge base: give --candidates DIR and --vectors DIR" in alone
     assert "kam reads ties between words" in error_of(*common, *base[2:], "--out", tmp_path / "other")

@@ -15,8 +15,8 @@ from rich.console import Console
 
 from infuser.cli.arms import PLACEBO, PLAIN, Files, Plan, read_data, train_arm
 from infuser.cli.examples import Columns, LabelColumn, PairColumn, TextColumn, read_all_examples
-from infuser.cli.files import counted
-from infuser.cli.models import loading
+from infuser.cli.files import counted, read_json
+from infuser.cli.models import CARD, loading
 from infuser.cli.runs import Run
 from infuser.cli.sources import (
     AliasFiles,
@@ -36,6 +36,7 @@ from infuser.cli.telling import tell_next, tell_result
 from infuser.errors import InputError
 from infuser.types import Source
 
+_EVERY_CANDIDATE = -100.0
 _STEPS = "Training"
 
 
@@ -178,7 +179,6 @@ def train(
 
     with loading(Console(stderr=True), "torch and transformers"):
         from infuser.methods.spectral import Spectral
-        from infuser.registry import METHODS
         from infuser.training import TrainSettings
     settings = TrainSettings(
         epochs=epochs,
@@ -200,7 +200,7 @@ def train(
         checkpoint=checkpoint,
         settings=settings,
         columns=columns,
-        method=None if plain else METHODS[method](),
+        method=None if plain else _method(method, Path(checkpoint)),
         sources=named,
         n_examples=examples,
         spectral=spectral,
@@ -211,6 +211,21 @@ def train(
     trained = train_arm(plan, read, run, files=told, console=console, cache=kept, restart=restart)
     tell_result(console, trained.result, trained.infused)
     tell_next(console, run, trained.dev, arm=plan.arm)
+
+
+def _method(name: str, checkpoint: Path) -> Any:
+    """Return the method with its defaults, or as a checkpoint that is infused by it already has it."""
+    from infuser.methods import Kar
+    from infuser.registry import METHODS
+
+    if (checkpoint / CARD).exists():
+        saved = read_json(checkpoint / CARD).get("method", {})
+        if saved.get("name") == name:
+            return METHODS[name](**saved["settings"])
+    if name == "kar":
+        # nothing holds the scores of a linker that was never taught above a threshold: every candidate must count
+        return Kar(threshold=_EVERY_CANDIDATE)
+    return METHODS[name]()
 
 
 def _needed(ties: list[Source], method: str, candidates: Path | None, vectors: Path | None) -> list[Source]:
