@@ -20,6 +20,7 @@ from infuser.knowledge.artifact import Parts
 
 Numbers = NDArray[np.int64]
 
+PARTS = ("begins", "neighbours", "kinds", "weights")
 _HUB = 256  # an entity with fewer edges is never searched in a row of its own: the call would cost more
 
 

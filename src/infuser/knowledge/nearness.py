@@ -10,14 +10,15 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from infuser.knowledge.adjacency import Adjacency
+from infuser.knowledge.adjacency import PARTS, Adjacency
+from infuser.knowledge.artifact import whole
 from infuser.knowledge.distances import Distances
 
 _LARGEST = 50_000
 """Surroundings of more entities than this are not kept."""
 _MOST_KEPT = 50_000_000
 """So many numbers are kept in all, 200 MB; then a new collection begins."""
-_BITS = 64
+_BITS = 32
 
 
 class Nearness:
@@ -25,12 +26,13 @@ class Nearness:
 
     def __init__(self, distances: Distances, hops: int) -> None:
         self._distances, self._hops = distances, hops
-        adjacency = distances.adjacency
-        self._adjacency = adjacency
+        # whole: looking at few places at a time would check each of them anew
+        parts = {f"edges.{name}": whole(getattr(distances.adjacency, name)) for name in PARTS}
+        self._adjacency = adjacency = Adjacency(parts)
         self._walked = np.zeros(len(adjacency), bool)
         self._walked[distances.landmarks] = True  # paths through landmarks are known without walking
         self._place = np.zeros(len(adjacency), np.int64)
-        self._marks = np.zeros(len(adjacency), np.uint64)
+        self._marks = np.zeros(len(adjacency), np.uint32)
         self._kept: dict[int, tuple[NDArray[np.int32], int] | None] = {}
         self._n_kept = 0
 
@@ -59,18 +61,19 @@ class Nearness:
     def _meet(
         self, near: NDArray[np.bool_], asked: NDArray[np.int64], around: list[tuple[NDArray[np.int32], int]], first: int
     ) -> None:
-        """Mark the surroundings of up to 64 entities, a bit for each, and look which marks everybody comes across."""
+        """Mark the surroundings of up to 32 entities, a bit for each, and look which marks everybody comes across."""
         marking = asked[first : first + _BITS]
         outer = [reached for reached, _ in around[first : first + _BITS]]
         inner = [reached[:n_inner] for reached, n_inner in around]
-        bits = np.left_shift(np.uint64(1), np.arange(len(marking), dtype=np.uint64))
+        bits = np.left_shift(np.uint32(1), np.arange(len(marking), dtype=np.uint32))
         marked = np.concatenate(outer)
-        np.bitwise_or.at(self._marks, marked, np.repeat(bits, [len(one) for one in outer]))
+        for bit, reached in zip(bits, outer, strict=True):  # each place once per entity, so no mark is lost
+            self._marks[reached] |= bit
         sizes = np.array([len(one) for one in inner])
         met = np.bitwise_or.reduceat(self._marks[np.concatenate(inner)], np.cumsum(sizes) - sizes)
         self._marks[marked] = 0
-        near[np.ix_(asked, marking)] |= (met[:, None] & bits) > 0
-        near[np.ix_(marking, asked)] |= ((met[:, None] & bits) > 0).T
+        other, one = np.nonzero(met[:, None] & bits)
+        near[asked[other], marking[one]] = near[marking[one], asked[other]] = True
 
     def _around(self, node: int) -> tuple[NDArray[np.int32], int] | None:
         """Return what lies within half of the hops, the larger half, and how many of these within the smaller."""
