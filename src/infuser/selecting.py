@@ -7,12 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from infuser.diagnosing.buckets import bucket_name
+from infuser.diagnosing.buckets import EDGES, bucket_name
 from infuser.errors import InputError
 from infuser.sources.selective import Selective
 from infuser.types import Annotations, entity_key
-
-_EDGES = (0, 1, 10, 100, 1000)
 
 
 @dataclass(frozen=True)
@@ -147,7 +145,7 @@ class _Reasons:
 
 def _buckets(fates: Sequence[EntityFate]) -> list[FrequencyBucket]:
     found = []
-    for low, high in zip(_EDGES, [*_EDGES[1:], None], strict=True):
+    for low, high in zip(EDGES, [*EDGES[1:], None], strict=True):
         inside = [one for one in fates if one.frequency >= low and (high is None or one.frequency < high)]
         n_texts = sum(one.n_texts for one in inside)
         if inside:

@@ -14,6 +14,8 @@ from infuser.reports.diagnosis import Bucket
 from infuser.reports.intervals import Interval, Metric, auc, bootstrap_values, percentile_interval
 from infuser.types import Annotations, entity_key
 
+EDGES = (0, 1, 10, 100, 1000)
+"""Where buckets begin, in texts that mention an entity."""
 NO_ENTITY = -1
 """Stands for the frequency of an example in which no entity was found."""
 
@@ -38,7 +40,7 @@ def buckets(
     labels: ArrayLike,
     frequency: ArrayLike,
     *,
-    edges: Sequence[int] = (0, 1, 10, 100, 1000),
+    edges: Sequence[int] = EDGES,
     metric: Metric = auc,
     groups: ArrayLike | None = None,
     rounds: int = 1000,

@@ -16,10 +16,11 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from infuser.errors import SourceError
-from infuser.sources.surroundings import Surroundings
+from infuser.sources.storage import find_folder, name_folder, settings_of
+from infuser.sources.surroundings import Surroundings, read_counts
 from infuser.types import Annotations, Source, entity_key, keep_spans
 
 _MOST = (1 << 53) - 1
@@ -111,6 +112,19 @@ class Sampling:
         lots = {key: math.log(1 - chance) / max(odds[key], 1e-300) for key, (chance, _) in chances.items()}
         drawn = set(sorted(odds, key=lots.__getitem__, reverse=True)[:n_drawn])
         return [key in drawn or chances[key][1] < self.neglected for key in keys]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the settings as JSON data; all counts are in it, a graph is named with its digest."""
+        settings = settings_of(self)
+        if self.frequencies is not None:
+            counts = self.frequencies if isinstance(self.frequencies, Mapping) else read_counts(self.frequencies)
+            settings["frequencies"] = {key: int(count) for key, count in counts.items()}
+        return settings if self.graph is None else name_folder(settings, "graph", "graph")
+
+    @classmethod
+    def from_json(cls, settings: Mapping[str, Any]) -> Self:
+        """Return the strategy of these settings; its graph must be there and unchanged."""
+        return cls(**find_folder(settings, "graph", "graph"))
 
     def _with_odds(self, found: Annotations, around: Surroundings) -> Annotations:
         if not found.spans:

@@ -13,8 +13,7 @@ from infuser.errors import SourceError
 from infuser.registry import SOURCES
 from infuser.sources.known import Known
 from infuser.sources.sampling import Sampling
-from infuser.sources.storage import find_folder, load_source, name_folder, save_source
-from infuser.sources.surroundings import read_counts
+from infuser.sources.storage import load_source, save_source
 from infuser.types import Annotations, Source
 
 _RECORD = "selective.json"
@@ -27,7 +26,7 @@ class Strategy(Protocol):
 
 
 STRATEGIES: dict[str, type[Any]] = {"sampling": Sampling, "known": Known}
-"""The names of strategies in saved files and on the command line."""
+"""The names of strategies in saved files; each has `to_json` and a class method `from_json`."""
 
 
 @SOURCES.register("selective")
@@ -116,17 +115,8 @@ def describe_strategy(strategy: Strategy) -> dict[str, Any]:
         raise SourceError(
             f"{type(strategy).__name__} is no strategy that can be saved. Known: {', '.join(STRATEGIES)}."
         )
-    if hasattr(strategy, "to_json"):
-        return {"name": name, **strategy.to_json()}
-    fields = [one.name for one in dataclasses.fields(strategy) if one.init]  # type: ignore[arg-type]
-    settings = {field: getattr(strategy, field) for field in fields}
-    if settings.get("frequencies") is not None:
-        counts = settings["frequencies"]
-        counts = counts if isinstance(counts, Mapping) else read_counts(counts)
-        settings["frequencies"] = {key: int(count) for key, count in counts.items()}
-    if settings.get("graph") is not None:
-        settings = name_folder(settings, "graph", "graph")
-    return {"name": name, **settings}
+    known: Any = strategy
+    return {"name": name, **known.to_json()}
 
 
 def make_strategy(record: Mapping[str, Any]) -> Strategy:
@@ -135,7 +125,5 @@ def make_strategy(record: Mapping[str, Any]) -> Strategy:
     name = settings.pop("name", None)
     if name not in STRATEGIES:
         raise SourceError(f"No strategy is called {name!r}. Known: {', '.join(STRATEGIES)}.")
-    kind = STRATEGIES[name]
-    if hasattr(kind, "from_json"):
-        return kind.from_json(settings)  # type: ignore[no-any-return]
-    return kind(**find_folder(settings, "graph", "graph"))  # type: ignore[no-any-return]
+    strategy: Strategy = STRATEGIES[name].from_json(settings)
+    return strategy
