@@ -12,6 +12,7 @@ from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from infuser.errors import InputError, UnknownNameError
+from infuser.hosts import showing_weights
 from infuser.infused import Infused
 from infuser.registry import SOURCES
 from infuser.reports.explanation import Explanation
@@ -102,16 +103,13 @@ def _run_both(infused: Infused, text: str, pair: str | None) -> tuple[dict[str, 
 
 @torch.inference_mode()
 def _run(model: PreTrainedModel, batch: Mapping[str, Tensor]) -> Any:
-    was_training, attention = model.training, model.config._attn_implementation
+    was_training = model.training
     model.train(False)  # dropout would blur what is compared
-    if attention == "sdpa":  # it tells no attention; methods between the blocks leave it in place
-        model.set_attn_implementation("eager")
     try:
-        return model(**batch, output_attentions=True)
+        with showing_weights(model):
+            return model(**batch, output_attentions=True)
     finally:
         model.train(was_training)
-        if attention == "sdpa":
-            model.set_attn_implementation(attention)
 
 
 def _within(number: int, n: int, what: str) -> int:

@@ -43,6 +43,16 @@ class FrequencyBucket:
 
 
 @dataclass(frozen=True)
+class RelationFate:
+    """A relation whose links are left out."""
+
+    relation: str
+    n_links: int
+    """Links of it that were found."""
+    why: str
+
+
+@dataclass(frozen=True)
 class SelectionReport:
     """What a selection does to a corpus."""
 
@@ -51,6 +61,8 @@ class SelectionReport:
     buckets: Sequence[FrequencyBucket]
     n_texts: int
     n_draws: int
+    relations: Sequence[RelationFate] = ()
+    """Relations whose links are left out, those with the most links first."""
 
     @property
     def kept(self) -> float:
@@ -66,6 +78,7 @@ class SelectionReport:
             "kept": self.kept,
             "buckets": [vars(one) for one in self.buckets],
             "entities": [vars(one) for one in self.entities],
+            "relations": [vars(one) for one in self.relations],
         }
 
 
@@ -88,6 +101,7 @@ def explain_selection(
         raise InputError(f"n_draws={n_draws}; an explanation looks at one draw or more.")
     stood: Counter[str] = Counter()
     stayed: Counter[str] = Counter()
+    linked: Counter[str] = Counter()
     names: dict[str, str] = {}
     told = _Reasons(selective)
     for done, one in enumerate(found, start=1):
@@ -100,6 +114,7 @@ def explain_selection(
             drawn = selective.drawn(left, seed=seed, epoch=epoch)
             stayed.update({key for key, stays in zip(left_keys, drawn, strict=True) if stays})
         stood.update(list(keys))
+        linked.update(link.relation for link in one.links)
         if reasons:
             told.look(list(keys))
         tell(done, len(found))
@@ -109,7 +124,7 @@ def explain_selection(
         for key, n in stood.items()
     ]
     fates.sort(key=lambda one: (-(1 - one.kept) * one.n_texts, one.key))
-    return SelectionReport(fates, _buckets(fates), len(found), n_draws)
+    return SelectionReport(fates, _buckets(fates), len(found), n_draws, told.known_relations(linked))
 
 
 class _Reasons:
@@ -131,6 +146,15 @@ class _Reasons:
 
     def frequency(self, key: str) -> int:
         return 0 if self._around is None else self._around.count(key)
+
+    def known_relations(self, linked: Mapping[str, int]) -> list[RelationFate]:
+        """Return the relations whose links the strategy leaves out, of those that were found."""
+        if not hasattr(self._strategy, "why_relation"):
+            return []
+        fates = [
+            RelationFate(relation, n, self._strategy.why_relation(relation) or "") for relation, n in linked.items()
+        ]
+        return sorted((one for one in fates if one.why), key=lambda one: (-one.n_links, one.relation))
 
     def why(self, key: str) -> str:
         if self._around is None:

@@ -13,13 +13,12 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
 from infuser.cli.examples import Columns, PairColumn, TextColumn, read_examples
 from infuser.cli.files import STDIN, counted
 from infuser.cli.lists import read_aliases
 from infuser.cli.models import find_checkpoint, loading
+from infuser.cli.select_telling import tell_selection
 from infuser.cli.selections import annotated_by, write_selection
 from infuser.cli.sources import (
     AliasFiles,
@@ -35,12 +34,10 @@ from infuser.cli.sources import (
     chosen_cache,
     read_sources,
 )
-from infuser.cli.telling import counting
 from infuser.errors import InputError
-from infuser.types import Annotations, Source, join_pair
+from infuser.types import Annotations, join_pair
 
 if TYPE_CHECKING:
-    from infuser.selecting import SelectionReport
     from infuser.sources.selective import Strategy
 
 _THE_PAPER, _THE_ENCODER = "Sampling (rare and connected entities)", "Known (what the encoder predicts)"
@@ -62,7 +59,7 @@ def select(
     explain: Annotated[
         bool, typer.Option("--explain", help="Print keep-rates by frequency, and what is dropped and why.")
     ] = False,
-    show: Annotated[int, typer.Option(min=0, help="How many dropped entities --explain lists.")] = 20,
+    show: Annotated[int, typer.Option(min=0, help="How many dropped entities and relations --explain lists.")] = 20,
     draws: Annotated[int, typer.Option(min=1, help="Over how many epochs keep-rates are counted.")] = 10,
     text_column: TextColumn = "text",
     pair_column: PairColumn = None,
@@ -93,7 +90,12 @@ def select(
     ] = False,
     seed: Annotated[int, _of_paper(help="Decides the draws.")] = 0,
     known: Annotated[
-        Path | None, _of_encoder(metavar="FILE", help="Scores of entities, from --measure.", show_default=False)
+        Path | None,
+        _of_encoder(
+            metavar="FILE",
+            help="Scores of entities and relations, from --measure or infuser probe --scores.",
+            show_default=False,
+        ),
     ] = None,
     measure: Annotated[
         Literal["masked", "probe"] | None,
@@ -110,7 +112,7 @@ def select(
             metavar="FILE", help="Types for the probe: entity<TAB>type.", show_default="the labels that sources give"
         ),
     ] = None,
-    threshold: Annotated[float, _of_encoder(help="Entities with this score or more are left out.")] = 0.5,
+    threshold: Annotated[float, _of_encoder(help="Entities and relations with this score or more are left out.")] = 0.5,
     source: NamedSources = None,
     sources: SourcesFile = None,
     entities: EntityFiles = None,
@@ -183,7 +185,7 @@ def select(
         chosen = replace(sampling, frequencies=counts if frequencies is None else frequencies)
     else:
         chosen = _known(known, measure, checkpoint, types, threshold, examples, found, out, console)
-    _tell(console, told, named, found, chosen, counts, explain=explain, show=show, draws=draws)
+    tell_selection(console, told, named, found, chosen, counts, explain=explain, show=show, draws=draws)
     if out is not None:
         write_selection(out, chosen, {"data": data.name, "texts": len(examples)})
         console.print(
@@ -243,60 +245,3 @@ def _known(
         written = write_scores(out.with_suffix(".scores.json"), scores, about)
         console.print(f"Scores: {written}", markup=False, highlight=False, soft_wrap=True)
     return Known({one.key: one.score for one in scores}, threshold)
-
-
-def _tell(
-    console: Console,
-    told: Console,
-    sources: Sequence[Source],
-    found: Sequence[tuple[Annotations, ...]],
-    strategy: Strategy,
-    counts: dict[str, int],
-    *,
-    explain: bool,
-    show: int,
-    draws: int,
-) -> None:
-    from infuser.explaining import source_names
-    from infuser.selecting import explain_selection
-    from infuser.sources import Selective
-
-    counted_by = None if hasattr(strategy, "surroundings") else counts
-    for place, (name, source) in enumerate(zip(source_names(sources), sources, strict=True)):
-        with counting(told, f"selecting from {name}") as tell:
-            report = explain_selection(
-                Selective(source, strategy),
-                [of_text[place] for of_text in found],
-                n_draws=draws if explain else 1,
-                reasons=explain,
-                frequencies=counted_by,
-                tell=tell,
-            )
-        console.print(
-            f"[b]{escape(name)}[/b]: {report.kept:.1%} of what it found is injected in training "
-            f"({counted(len(report.entities), 'entity').replace('entitys', 'entities')} in "
-            f"{counted(report.n_texts, 'text')}, {counted(report.n_draws, 'draw')})",
-            highlight=False,
-        )
-        if explain:
-            _explain(console, report, show)
-
-
-def _explain(console: Console, report: SelectionReport, show: int) -> None:
-    table = Table("entities", "how many", "in texts", "kept", title="Keep-rates by frequency", title_justify="left")
-    for bucket in report.buckets:
-        table.add_row(bucket.name, f"{bucket.n_entities:,}", f"{bucket.n_texts:,}", f"{bucket.kept:.1%}")
-    for column in table.columns[1:]:
-        column.justify = "right"
-    console.print(table)
-    dropped = [one for one in report.entities if one.kept < 1][:show]
-    if not dropped:
-        console.print("Nothing is dropped.")
-        return
-    listed = Table("entity", "in texts", "kept", "why", title="Dropped most often", title_justify="left")
-    for one in dropped:
-        shown = one.name if one.name.casefold() == one.key.casefold() else f"{one.name} ({one.key})"
-        listed.add_row(escape(shown), f"{one.n_texts:,}", f"{one.kept:.0%}", escape(one.why))
-    for column in listed.columns[1:3]:
-        column.justify = "right"
-    console.print(listed)

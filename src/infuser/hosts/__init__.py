@@ -1,8 +1,9 @@
 """The encoder's inside: what transformers models look like is known here and nowhere else."""
 
 from infuser.hosts.anatomy import HOSTS, anatomy_of, attentions, is_new_weight, plain_state, terms_for_layers
-from infuser.hosts.attention import check_plugged_in, plain_config, plug_in, unplug
+from infuser.hosts.attention import check_plugged_in, plain_config, plug_in, showing_weights, unplug
 from infuser.hosts.blocks import hook_blocks, n_blocks, unhook_blocks
+from infuser.hosts.watching import watching_attention
 
 __all__ = [
     "HOSTS",
@@ -15,7 +16,9 @@ __all__ = [
     "plain_config",
     "plain_state",
     "plug_in",
+    "showing_weights",
     "terms_for_layers",
     "unhook_blocks",
     "unplug",
+    "watching_attention",
 ]

@@ -60,6 +60,21 @@ def plain_config(host: PreTrainedModel) -> Iterator[None]:
         config._attn_implementation_internal = name
 
 
+@contextmanager
+def showing_weights(host: PreTrainedModel) -> Iterator[None]:
+    """Let the host's attention form its weights for a while, as the eager function does; fused kernels tell none."""
+    name = host.config._attn_implementation
+    prefix = _PREFIX if name.startswith(_PREFIX) else ""
+    if name == prefix + "eager":
+        yield
+        return
+    host.set_attn_implementation(prefix + "eager")
+    try:
+        yield
+    finally:
+        host.set_attn_implementation(name)
+
+
 def check_plugged_in(host: PreTrainedModel) -> None:
     """Refuse a host whose attention function was exchanged after the infusion: it would ignore knowledge silently."""
     name = host.config._attn_implementation

@@ -1,4 +1,4 @@
-"""One score per entity, between 0 and 1, and the file in which such scores are kept.
+"""One score per entity and perhaps per relation, between 0 and 1, and the file in which such scores are kept.
 
 Any measure may write such a file: masked words, a probe, or one of your own. It is one JSON object,
 
@@ -6,21 +6,25 @@ Any measure may write such a file: masked words, a probe, or one of your own. It
      "about": {"measure": ..., "checkpoint": ..., "texts": ..., "versions": {...}},
      "scores": [
       {"key": "Q70", "score": 0.83, "n_mentions": 8, "how": "masked-probability"},
+      ...],
+     "relations": [
+      {"relation": "P36", "score": 0.9, "n_triples": 50},
       ...]}
 
 with one line per entity, sorted by key. 1 means that the encoder knows the entity, 0 that it does not. The key is what
-`infuser.types.entity_key` gives: the entity's id or, where a source has none, its words in lower case.
+`infuser.types.entity_key` gives: the entity's id or, where a source has none, its words in lower case. Relations are
+there if the measure scores them, too; `Link.relation` is what they go by.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from infuser.errors import InputError
 from infuser.writing import whole_file
@@ -50,15 +54,42 @@ class EntityScore:
 
 
 @dataclass(frozen=True, slots=True)
+class ScoredRelation:
+    """How well an encoder knows one relation."""
+
+    relation: str
+    score: float
+    """Between 0, not at all, and 1."""
+    n_triples: int
+    """From so many triples it was measured."""
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.relation, str):
+            raise InputError(f"The relation {self.relation!r} of a score must be a string.")
+        check_score(self.relation, self.score)
+        if not isinstance(self.n_triples, int) or self.n_triples < 0:
+            raise InputError(
+                f"{self.relation!r} was measured from {self.n_triples!r} triples; give a count, 0 or more."
+            )
+
+
+@dataclass(frozen=True, slots=True)
 class ScoreFile:
     """What a file of scores holds."""
 
     scores: list[EntityScore]
     about: dict[str, Any]
     """What they were measured with."""
+    relations: list[ScoredRelation] = field(default_factory=list)
+    """None, if the measure is one of entities alone."""
 
 
-def write_scores(path: str | Path, scores: Iterable[EntityScore], about: Mapping[str, Any]) -> Path:
+def write_scores(
+    path: str | Path,
+    scores: Iterable[EntityScore],
+    about: Mapping[str, Any],
+    relations: Iterable[ScoredRelation] = (),
+) -> Path:
     """Write scores, and what they were measured with, as one file; the versions of all packages are added.
 
     `about` is JSON data: "checkpoint", "measure" and "texts" (see `digest_of_texts`), and whatever else decided them.
@@ -69,9 +100,9 @@ def write_scores(path: str | Path, scores: Iterable[EntityScore], about: Mapping
     from infuser.reports.report import installed_versions
 
     rows = sorted(scores, key=lambda one: one.key)
-    twice = [one.key for one, after in pairwise(rows) if one.key == after.key]
-    if twice:
-        raise InputError(f"{len(twice)} entities have two scores; the first is {twice[0]!r}. Give each one score.")
+    of_relations = sorted(relations, key=lambda one: one.relation)
+    _check_once("entities", [one.key for one in rows])
+    _check_once("relations", [one.relation for one in of_relations])
     versions = {"infuser": __version__, **installed_versions(), "scikit-learn": version("scikit-learn")}
     try:
         told = json.dumps({**about, "versions": versions}, allow_nan=False)
@@ -81,15 +112,33 @@ def write_scores(path: str | Path, scores: Iterable[EntityScore], about: Mapping
         ) from error
     with whole_file(path) as file:
         file.write(f'{{"kind": "{KIND}", "version": {VERSION},\n "about": {told},\n "scores": [')
-        for number, one in enumerate(rows):
-            file.write(f"{',' if number else ''}\n  {json.dumps(asdict(one))}")
+        _write_rows(file, rows)
+        if of_relations:
+            file.write('],\n "relations": [')
+            _write_rows(file, of_relations)
         file.write("]}\n")
     return Path(path)
+
+
+def _check_once(what: str, keys: Sequence[str]) -> None:
+    twice = [one for one, after in pairwise(keys) if one == after]
+    if twice:
+        raise InputError(f"{len(twice)} {what} have two scores; the first is {twice[0]!r}. Give each one score.")
+
+
+def _write_rows(file: IO[str], rows: Sequence[EntityScore | ScoredRelation]) -> None:
+    for number, one in enumerate(rows):
+        file.write(f"{',' if number else ''}\n  {json.dumps(asdict(one))}")
 
 
 def read_scores(path: str | Path) -> dict[str, float]:
     """Return the score of each entity by its key, from a file that `write_scores` wrote."""
     return {one.key: one.score for one in open_scores(path).scores}
+
+
+def read_relation_scores(path: str | Path) -> dict[str, float]:
+    """Return the score of each relation, from a file that `write_scores` wrote; {} if it scores entities alone."""
+    return {one.relation: one.score for one in open_scores(path).relations}
 
 
 def open_scores(path: str | Path) -> ScoreFile:
@@ -112,6 +161,7 @@ def open_scores(path: str | Path) -> ScoreFile:
         )
     try:
         scores = [EntityScore(**row) for row in content["scores"]]
+        relations = [ScoredRelation(**row) for row in content.get("relations", [])]
         about = content["about"]
         if not isinstance(about, dict):
             raise TypeError("it does not say what they were measured with")
@@ -119,7 +169,9 @@ def open_scores(path: str | Path) -> ScoreFile:
         raise _damaged(path, str(error)) from error
     if len({one.key for one in scores}) < len(scores):
         raise _damaged(path, "an entity has two scores")
-    return ScoreFile(scores, about)
+    if len({one.relation for one in relations}) < len(relations):
+        raise _damaged(path, "a relation has two scores")
+    return ScoreFile(scores, about, relations)
 
 
 def check_score(key: object, score: object) -> float:

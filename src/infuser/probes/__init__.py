@@ -1,9 +1,15 @@
-"""Encoder in, facts out: what a plain encoder already knows, entity by entity.
+"""Encoder in, facts out: what an encoder already knows, entity by entity and relation by relation.
 
-| file              | holds                                                                             |
-|-------------------|-----------------------------------------------------------------------------------|
-| scores            | one score per entity, and the file they are kept in; loads without torch          |
-| mentions          | where entities stand in texts, in token positions                                 |
-| masked_prediction | how probable an entity's own words are to an encoder that guesses masked words    |
-| entity_types      | how well a linear probe reads an entity's type from the states of any encoder     |
+| file               | holds                                                                             |
+|--------------------|-----------------------------------------------------------------------------------|
+| mentions           | where entities stand in texts, in token positions                                 |
+| masked_prediction  | how probable an entity's own words are to an encoder that guesses masked words    |
+| entity_types       | how well a linear probe reads an entity's type from the states of any encoder     |
+| relations          | how well a linear probe reads relations from attention, beside its controls       |
+| relation_rows      | the triples that it asks about, and as many that are none                         |
+| relation_fits      | gate and classifier, fitted on one layer or all, and their answers                |
+| relation_parts     | scores, confusions, importance, the tree of relations: from answers and weights   |
+| relation_knowledge | one score per relation and entity, by cross-validation                            |
+
+The scores of entities and relations are kept in files: `infuser.knowledge.entity_scores`.
 """

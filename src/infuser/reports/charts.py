@@ -1,4 +1,4 @@
-"""Small charts for a page, as inline SVG: values of every seed, curves, and differences with their intervals."""
+"""Small charts for a page, as inline SVG: values of every seed, curves, differences with their intervals, bars."""
 
 from __future__ import annotations
 
@@ -57,10 +57,12 @@ def line_chart(
     x_name: str = "",
     y_name: str = "",
     log: bool = False,
+    whole: bool = False,
 ) -> str:
     """Return one line per name through its (x, value) points; points that are not finite are left out.
 
-    With `log` the values stand on a logarithmic axis, and those that are not above 0 are left out too.
+    With `log` the values stand on a logarithmic axis, and those that are not above 0 are left out too. With `whole`
+    the x axis counts something: no number between two of it is written.
     """
     lines = {name: [point for point in points if _drawable(*point, log=log)] for name, points in curves.items()}
     lines = {name: points for name, points in lines.items() if points}
@@ -72,8 +74,8 @@ def line_chart(
     low, high = _widened(min(height(y) for _, y in everything), max(height(y) for _, y in everything), 0.05)
     top, bottom = (24, 204) if y_name else (8, 188)
     left = 44  # room for the numbers beside the lines
-    parts = [_axis(first, last, top, bottom, left)]
-    for tick in _log_ticks(low, high) if log else _ticks(low, high):
+    parts = [_axis(first, last, top, bottom, left, whole=whole)]
+    for tick in _log_ticks(low, high) if log else ticks(low, high):
         y = _between(height(tick), low, high, bottom, top)
         parts.append(f'<text class="tick e" x="{left - 4}" y="{y + 4:.1f}">{tick:g}</text>')
         parts.append(f'<path class="grid" d="M{left} {y:.1f}H{_WIDTH - _RIGHT}"/>')
@@ -132,6 +134,26 @@ def interval_plot(rows: Mapping[str, Sequence[Mark]], *, label: str, before: int
     return _chart(label, bottom, [axis, zero, *parts, legend])
 
 
+def bar_chart(values: Mapping[str, float], *, label: str, at: float | None = None) -> str:
+    """Return one bar per name, with its value; values below 0 or not finite have none. `at` marks a value by a line."""
+    if not values:
+        return ""
+    amounts = {name: value if math.isfinite(value) else 0.0 for name, value in values.items()}
+    longest = max([*amounts.values(), at or 0.0]) or 1.0
+    left, right, row, top = 128, _WIDTH - 48, 20, 6
+    parts = []
+    for number, (name, amount) in enumerate(amounts.items()):
+        y, width = top + row * number, _between(max(amount, 0.0), 0.0, longest, 0, right - left)
+        parts.append(f'<text class="e" x="{left - 6}" y="{y + 14}">{escape(shown(name, 17))}</text>')
+        parts.append(f'<rect fill="{COLOURS[0]}" x="{left}" y="{y + 3}" width="{width:.1f}" height="{row - 6}"/>')
+        parts.append(f'<text class="tick" {_RIM} x="{left + width + 5:.1f}" y="{y + 14}">{amount:.2f}</text>')
+    bottom, line = top + row * len(amounts), ""
+    if at is not None:
+        x = _between(at, 0.0, longest, left, right)
+        line = f'<path class="line" stroke-dasharray="3 3" d="M{x:.1f} {top}V{bottom}"/>'
+    return _chart(label, bottom + 6, [line, *parts])
+
+
 def _legend(names: Sequence[str], colours: Sequence[str], top: int) -> tuple[str, int]:
     """Return the names beside spots of their colours, and where they end; many names stand in columns."""
     n_columns = 1 if len(names) <= len(COLOURS) else 4
@@ -165,9 +187,11 @@ def _chart(label: str, height: int, parts: Sequence[str]) -> str:
     )
 
 
-def _axis(low: float, high: float, top: int, bottom: int, left: int = _LEFT) -> str:
+def _axis(low: float, high: float, top: int, bottom: int, left: int = _LEFT, *, whole: bool = False) -> str:
     parts = []
-    for tick in _ticks(low, high):
+    for tick in ticks(low, high):
+        if whole and tick != round(tick):
+            continue
         x = _x(tick, low, high, left)
         parts.append(f'<path class="grid" d="M{x:.1f} {top}V{bottom}"/>')
         parts.append(f'<text class="tick m" x="{x:.1f}" y="{bottom + 15}">{tick:g}</text>')
@@ -189,7 +213,7 @@ def _widened(low: float, high: float, share: float) -> tuple[float, float]:
     return low - room, high + room
 
 
-def _ticks(low: float, high: float, n_ticks: int = 5) -> list[float]:
+def ticks(low: float, high: float, n_ticks: int = 5) -> list[float]:
     """Return about five round numbers between low and high."""
     rough = (high - low) / n_ticks
     size = 10.0 ** math.floor(math.log10(rough))

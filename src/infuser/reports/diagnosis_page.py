@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
@@ -10,6 +10,7 @@ from infuser.reports.charts import Mark, dot_plot, interval_plot, line_chart
 from infuser.reports.comparison import Comparison, signed_range
 from infuser.reports.diagnosis import Bucket, Diagnosis, Flip
 from infuser.reports.page import document
+from infuser.reports.parts import facts_section, notes_section, soft, table, versions_section
 from infuser.reports.sections import explanation_section
 from infuser.reports.table import header, method_note, rows
 from infuser.writing import write_whole
@@ -25,7 +26,7 @@ def write_diagnosis(diagnosis: Diagnosis, folder: str | Path) -> Path:
     parts = [
         f"<h1>{escape(diagnosis.title)}</h1>",
         f'<p class="verdict {(diagnosis.verdict or "none").replace(" ", "-")}">{escape(diagnosis.sentence)}</p>',
-        _notes(diagnosis.notes),
+        notes_section(diagnosis.notes),
         "" if diagnosis.comparison is None else _results(diagnosis.comparison),
         _buckets(diagnosis),
         _corruption(diagnosis),
@@ -34,26 +35,19 @@ def write_diagnosis(diagnosis: Diagnosis, folder: str | Path) -> Path:
         *(f"<h3>{escape(one.title)}</h3>{explanation_section(one)}" for one in diagnosis.explanations),
         _angles(diagnosis),
         _spectra(diagnosis),
-        _facts(diagnosis.facts),
-        _versions(diagnosis.versions),
+        facts_section(diagnosis.facts),
+        versions_section(diagnosis.versions),
     ]
     write_whole(folder / NUMBERS, diagnosis.to_json())
     return write_whole(folder / PAGE, document(diagnosis.title, "\n".join(part for part in parts if part)))
 
 
-def _notes(notes: Sequence[str]) -> str:
-    told = "".join(f"<li>{escape(note)}</li>" for note in notes)
-    return f"<h2>What to keep in mind</h2><ul>{told}</ul>" if told else ""
-
-
 def _results(comparison: Comparison) -> str:
     verdicts = "".join(f"<li>{escape(sentence)}</li>" for sentence in comparison.verdicts)
     return (
-        f"<h2>Results</h2>{_table(header(comparison), rows(comparison))}{_soft(method_note(comparison))}"
+        f"<h2>Results</h2>{table(header(comparison), rows(comparison))}{soft(method_note(comparison))}"
         f"<ul>{verdicts}</ul>{dot_plot(comparison)}"
-        + _soft(
-            "A ring per seed, a dot for the mean, a line for the 95 % interval over seeds; further right is better."
-        )
+        + soft("A ring per seed, a dot for the mean, a line for the 95 % interval over seeds; further right is better.")
     )
 
 
@@ -62,7 +56,7 @@ def _buckets(diagnosis: Diagnosis) -> str:
         return ""
     arms = list(diagnosis.buckets[0].values)
     compared = arms[1:]
-    table = _table(
+    drawn = table(
         ["rarest entity of the text", "examples", *arms, *(f"{arm} minus {arms[0]}, 95 %" for arm in compared)],
         [
             [
@@ -85,7 +79,7 @@ def _buckets(diagnosis: Diagnosis) -> str:
             f" A dot right of the dashed line is a gain over {arms[0]}, and its line is the 95 % interval over test "
             "examples: one that crosses the dashed line is no evidence."
         )
-    return f"<h2>By how frequent the entities are</h2>{_soft(told)}{chart}{table}"
+    return f"<h2>By how frequent the entities are</h2>{soft(told)}{chart}{drawn}"
 
 
 def _marks(bucket: Bucket, arms: Sequence[str]) -> list[Mark]:
@@ -110,7 +104,7 @@ def _corruption(diagnosis: Diagnosis) -> str:
         "would do better without. A flat line says that the model does not look at the links, or that there are none "
         "between two entities."
     )
-    return f"<h2>When links are wrong</h2>{_soft(told)}{chart}" if chart else ""
+    return f"<h2>When links are wrong</h2>{soft(told)}{chart}" if chart else ""
 
 
 def _channels(diagnosis: Diagnosis) -> str:
@@ -121,7 +115,7 @@ def _channels(diagnosis: Diagnosis) -> str:
         {name: [(diagnosis.metric, one.mean, one.over_examples)] for name, one in told},
         label=f"What each source adds to {diagnosis.metric}",
     )
-    table = _table(
+    drawn = table(
         ["source", f"{diagnosis.metric} it adds", "95 % over seeds", "95 % over examples", ""],
         [
             [name, f"{one.mean:+.3f}", signed_range(one.over_seeds), signed_range(one.over_examples), one.verdict]
@@ -132,7 +126,7 @@ def _channels(diagnosis: Diagnosis) -> str:
         "The trained model answers with every source and with every source but this one: right of the dashed line the "
         "source is of use to the model, left of it the model would answer better without."
     )
-    return f"<h2>What each source does</h2>{_soft(how)}{chart}{table}"
+    return f"<h2>What each source does</h2>{soft(how)}{chart}{drawn}"
 
 
 def _flips(diagnosis: Diagnosis) -> str:
@@ -146,13 +140,13 @@ def _flips(diagnosis: Diagnosis) -> str:
         flips = diagnosis.clearest(mended=mended)
         items = "".join(f"<li>{_flip(flip)}</li>" for flip in flips[:_MOST_FLIPS]) or "<li>none</li>"
         more = len(flips) - _MOST_FLIPS
-        rest = _soft(f"{more:,} more are in {NUMBERS}.") if more > 0 else ""
+        rest = soft(f"{more:,} more are in {NUMBERS}.") if more > 0 else ""
         lists.append(f"<h3>{title} ({len(flips):,})</h3><ol>{items}</ol>{rest}")
     how = (
         "Test examples that the plain and the infused model answer differently in most seeds, the largest change "
         "first; the numbers are the mean probability of the right label, before and after."
     )
-    return f"<h2>Which answers changed</h2>{_soft(how)}{''.join(lists)}"
+    return f"<h2>Which answers changed</h2>{soft(how)}{''.join(lists)}"
 
 
 def _flip(flip: Flip) -> str:
@@ -172,7 +166,7 @@ def _angles(diagnosis: Diagnosis) -> str:
         "1 means that fine-tuning left a direction of the pretrained weights as it was; directions on the left carry "
         "most of what the encoder knows, and a low line there says that fine-tuning has overwritten it."
     )
-    return f"<h2>What fine-tuning changed in the weights</h2>{_soft(how)}{chart}" if chart else ""
+    return f"<h2>What fine-tuning changed in the weights</h2>{soft(how)}{chart}" if chart else ""
 
 
 def _spectra(diagnosis: Diagnosis) -> str:
@@ -192,28 +186,7 @@ def _spectra(diagnosis: Diagnosis) -> str:
         "examples the weak ones tend to fade by themselves; a tail that stays high with few examples is what a "
         "spectral penalty (infuser train --spectral) shrinks."
     )
-    return f"<h2>How many directions the features have</h2>{_soft(how)}{chart}" if chart else ""
-
-
-def _facts(facts: Mapping[str, str]) -> str:
-    items = "".join(f"<dt>{escape(str(name))}</dt><dd>{escape(str(fact))}</dd>" for name, fact in facts.items())
-    return f"<h2>How it was found out</h2><dl>{items}</dl>" if items else ""
-
-
-def _versions(versions: Mapping[str, str]) -> str:
-    if not versions:
-        return ""
-    return f"<details><summary>Versions</summary>{_table(['', ''], versions.items())}</details>"
-
-
-def _table(head: Sequence[str], body: Iterable[Sequence[str]]) -> str:
-    names = "".join(f"<th>{escape(name)}</th>" for name in head)
-    lines = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in line) + "</tr>" for line in body)
-    return f'<div class="wide"><table><tr>{names}</tr>{lines}</table></div>'
-
-
-def _soft(told: str) -> str:
-    return f'<p class="soft">{escape(told)}</p>'
+    return f"<h2>How many directions the features have</h2>{soft(how)}{chart}" if chart else ""
 
 
 def _score(value: float | None) -> str:

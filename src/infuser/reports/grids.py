@@ -65,28 +65,34 @@ def heat_map(
     top: float,
     scale: Literal["straight", "root"] = "straight",
     signed: bool = False,
+    n_words: int | None = None,
+    label_width: int = _LABEL_WIDTH,
 ) -> str:
-    """Return a figure for a page: `values` (rows, columns) coloured up to `top`; columns beyond the rows are terms."""
+    """Return a figure for a page: `values` (rows, columns) coloured up to `top`; columns from `n_words` on are terms.
+
+    Unless told, there are as many words as rows. Labels are cut to `label_width` signs.
+    """
     n_rows, n_columns = values.shape
+    n_words = n_rows if n_words is None else n_words
     cell = next(size for size, most in ((26, 12), (19, 24), (14, 60), (11, 120), (5, math.inf)) if n_rows <= most)
     font = min(12, cell - 1) if cell >= 11 else 9
     step = math.ceil((font + 1) / cell)
-    row_labels, column_labels = ([shown(word, _LABEL_WIDTH) for word in words] for words in (rows, columns))
-    left = 8 + math.ceil(0.6 * font * max(map(_columns_taken, row_labels)))
-    above = 8 + math.ceil(0.6 * font * max(map(_columns_taken, column_labels)))
+    row_labels, column_labels = ([shown(word, label_width) for word in words] for words in (rows, columns))
+    left = 8 + math.ceil(0.6 * font * max(map(columns_taken, row_labels)))
+    above = 8 + math.ceil(0.6 * font * max(map(columns_taken, column_labels)))
     width, height = left + cell * n_columns + 2, above + cell * n_rows + 2
 
     labels = [
         f'<text class="r" x="{left - 4}" y="{above + cell * at + cell / 2:g}">{escape(row_labels[at])}</text>'
         for at in range(0, n_rows, step)
     ]
-    for at in [*range(0, min(n_rows, n_columns), step), *range(n_rows, n_columns, step)]:
+    for at in [*range(0, min(n_words, n_columns), step), *range(n_words, n_columns, step)]:
         x, y = f"{left + cell * at + cell / 2:g}", above - 4
-        style = ' class="term"' if at >= n_rows else ""
+        style = ' class="term"' if at >= n_words else ""
         labels.append(f'<text{style} transform="translate({x} {y}) rotate(-90)">{escape(column_labels[at])}</text>')
-    if n_columns > n_rows:
-        x = left + cell * n_rows
-        labels.append(f'<path class="line" d="M{x} {above}V{height - 2}"/>')
+    if n_columns > n_words:
+        border = left + cell * n_words
+        labels.append(f'<path class="line" d="M{border} {above}V{height - 2}"/>')
 
     whole = ",".join(str(number) if number else "" for number in np.rint(values * _DIGITS).astype(int).ravel())
     limit = f"-{top:.2g} to +{top:.2g}" if signed else f"0 to {top:.2g}"
@@ -135,7 +141,7 @@ def png(pixels: NDArray[np.uint8]) -> bytes:
     return b"\x89PNG\r\n\x1a\n" + b"".join(chunks)
 
 
-def _columns_taken(label: str) -> int:
+def columns_taken(label: str) -> int:
     """Return the width of a label in letters; Chinese signs and emoji take two."""
     return sum(2 if unicodedata.east_asian_width(sign) in "WF" else 1 for sign in label)
 

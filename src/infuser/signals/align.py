@@ -68,15 +68,24 @@ def align(
     if not any(found.links or found.terms or found.candidates for found in annotations):
         aligned.ranges.extend([] for _ in annotations)
         return aligned
-    words = WordBorders(joined)
-    sides = [_Side(0, text, offsets, sequence_ids, number=0)]
-    if pair is not None:
-        sides.append(_Side(len(text) + len(PAIR_BREAK), pair, offsets, sequence_ids, number=1))
+    words, sides = WordBorders(joined), _sides(text, pair, offsets, sequence_ids)
     ranges = [[_token_range(span, words, sides) for span in found.spans] for found in annotations]
     aligned.ranges.extend(ranges)
     _align_links(aligned, annotations, ranges)
     _align_terms(aligned, annotations, ranges)
     return aligned
+
+
+def token_ranges(
+    spans: Sequence[Span],
+    text: str,
+    pair: str | None,
+    offsets: Sequence[tuple[int, int]],
+    sequence_ids: Sequence[int | None],
+) -> list[Range]:
+    """Return the token positions of spans of one text or pair, as `align` finds them."""
+    words, sides = WordBorders(join_pair(text, pair)), _sides(text, pair, offsets, sequence_ids)
+    return [_token_range(span, words, sides) for span in spans]
 
 
 def _align_links(aligned: Aligned, annotations: Sequence[Annotations], ranges: list[list[Range]]) -> None:
@@ -132,6 +141,15 @@ class _Side:
             self.positions.append(position)
             self.starts.append(begin + start)
             self.ends.append(begin + start + len(kept))
+
+
+def _sides(
+    text: str, pair: str | None, offsets: Sequence[tuple[int, int]], sequence_ids: Sequence[int | None]
+) -> list[_Side]:
+    sides = [_Side(0, text, offsets, sequence_ids, number=0)]
+    if pair is not None:
+        sides.append(_Side(len(text) + len(PAIR_BREAK), pair, offsets, sequence_ids, number=1))
+    return sides
 
 
 def _token_range(span: Span, words: WordBorders, sides: list[_Side]) -> Range:

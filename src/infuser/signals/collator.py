@@ -12,11 +12,11 @@ from tqdm.auto import tqdm
 from transformers import BatchEncoding, PreTrainedTokenizerBase
 
 from infuser.errors import InputError, SourceError
-from infuser.signals.align import Aligned, Box, align
+from infuser.signals.align import Aligned, Box, Range, align, token_ranges
 from infuser.signals.candidates import bases_among, candidate_tensors, read_golds
 from infuser.signals.examples import Row, read_labels, read_rows
 from infuser.signals.long_texts import tokenizer_inputs
-from infuser.types import Annotations, Source, keep_spans
+from infuser.types import Annotations, Source, Span, keep_spans
 
 _NO_LIMIT = 1_000_000
 """Transformers writes 1e30 where a tokenizer knows no longest sequence; nothing real is longer than this."""
@@ -84,7 +84,25 @@ class Collator:
     def __call__(self, examples: Sequence[Mapping[str, Any]]) -> dict[str, Tensor]:
         """Return the batch of these examples."""
         rows, n_choices = read_rows(examples)
+        return self._batch(examples, rows, n_choices, self._tokenize(rows))
+
+    def place(
+        self, examples: Sequence[Mapping[str, Any]], spans: Sequence[Sequence[Span]]
+    ) -> tuple[dict[str, Tensor], list[list[Range]]]:
+        """Return the batch of these examples, and where some spans of each of them stand in it, in token positions."""
+        rows, n_choices = read_rows(examples)
+        if n_choices is not None:
+            raise InputError("Spans can be placed in texts and pairs, not in multiple choice.")
         encoding = self._tokenize(rows)
+        ranges = [
+            token_ranges(of_row, row.text, row.pair, encoding["offset_mapping"][i], encoding.sequence_ids(i))
+            for i, (row, of_row) in enumerate(zip(rows, spans, strict=True))
+        ]
+        return self._batch(examples, rows, n_choices, encoding), ranges
+
+    def _batch(
+        self, examples: Sequence[Mapping[str, Any]], rows: list[Row], n_choices: int | None, encoding: BatchEncoding
+    ) -> dict[str, Tensor]:
         batch = {
             name: torch.tensor(values, dtype=torch.long)
             for name, values in encoding.items()

@@ -1,0 +1,90 @@
+"""What `infuser select` tells: how much of each source is injected, and with --explain what is dropped and why."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+from infuser.cli.files import counted
+from infuser.cli.telling import counting
+from infuser.types import Annotations, Source
+
+if TYPE_CHECKING:
+    from infuser.selecting import SelectionReport
+    from infuser.sources.selective import Strategy
+
+
+def tell_selection(
+    console: Console,
+    told: Console,
+    sources: Sequence[Source],
+    found: Sequence[tuple[Annotations, ...]],
+    strategy: Strategy,
+    counts: dict[str, int],
+    *,
+    explain: bool,
+    show: int,
+    draws: int,
+) -> None:
+    """Print what a strategy keeps and drops of each source."""
+    from infuser.explaining import source_names
+    from infuser.selecting import explain_selection
+    from infuser.sources import Selective
+
+    counted_by = None if hasattr(strategy, "surroundings") else counts
+    for place, (name, source) in enumerate(zip(source_names(sources), sources, strict=True)):
+        with counting(told, f"selecting from {name}") as tell:
+            report = explain_selection(
+                Selective(source, strategy),
+                [of_text[place] for of_text in found],
+                n_draws=draws if explain else 1,
+                reasons=explain,
+                frequencies=counted_by,
+                tell=tell,
+            )
+        console.print(
+            f"[b]{escape(name)}[/b]: {report.kept:.1%} of what it found is injected in training "
+            f"({counted(len(report.entities), 'entity').replace('entitys', 'entities')} in "
+            f"{counted(report.n_texts, 'text')}, {counted(report.n_draws, 'draw')})",
+            highlight=False,
+        )
+        if report.relations:
+            n_links = sum(one.n_links for one in report.relations)
+            console.print(
+                f"  {counted(n_links, 'link')} of {counted(len(report.relations), 'relation')} that the encoder knows "
+                "are left out",
+                highlight=False,
+            )
+        if explain:
+            _explain(console, report, show)
+
+
+def _explain(console: Console, report: SelectionReport, show: int) -> None:
+    table = Table("entities", "how many", "in texts", "kept", title="Keep-rates by frequency", title_justify="left")
+    for bucket in report.buckets:
+        table.add_row(bucket.name, f"{bucket.n_entities:,}", f"{bucket.n_texts:,}", f"{bucket.kept:.1%}")
+    for column in table.columns[1:]:
+        column.justify = "right"
+    console.print(table)
+    if report.relations and show:
+        known = Table("relation", "links", "why", title="Relations whose links are left out", title_justify="left")
+        for fate in report.relations[:show]:
+            known.add_row(escape(fate.relation), f"{fate.n_links:,}", escape(fate.why))
+        known.columns[1].justify = "right"
+        console.print(known)
+    dropped = [one for one in report.entities if one.kept < 1][:show]
+    if not dropped and not report.relations:
+        console.print("Nothing is dropped.")
+    if not dropped:
+        return
+    listed = Table("entity", "in texts", "kept", "why", title="Dropped most often", title_justify="left")
+    for one in dropped:
+        shown = one.name if one.name.casefold() == one.key.casefold() else f"{one.name} ({one.key})"
+        listed.add_row(escape(shown), f"{one.n_texts:,}", f"{one.kept:.0%}", escape(one.why))
+    for column in listed.columns[1:3]:
+        column.justify = "right"
+    console.print(listed)

@@ -1,0 +1,208 @@
+"""Two linear models on standardised features: a gate ("is it a relation?") and a classifier ("which one?").
+
+Numbers only: this file knows neither encoders nor texts. scikit-learn fits, a few arrays are kept, and NumPy answers;
+so a saved model is arrays and JSON, and answers alike under every version of scikit-learn.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from infuser.errors import InputError
+
+_log = logging.getLogger(__name__)
+_ROWS = 65_536
+"""Rows that are standardised at once when a model answers."""
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Linear:
+    """Multinomial logistic regression on standardised features; two classes have one row of weights."""
+
+    classes: tuple[str, ...]
+    mean: Floats
+    """(features,)"""
+    scale: Floats
+    """(features,)"""
+    weights: Floats
+    """(classes, features), or (1, features) for two classes, or none for one."""
+    bias: Floats
+    converged: bool = True
+
+    @classmethod
+    def fitted(
+        cls, features: NDArray[np.float32], truth: Sequence[str], *, strength: float = 1.0, max_iter: int = 1000
+    ) -> Self:
+        """Learn from features (rows, features) and one class per row; `strength` is scikit-learn's C."""
+        from sklearn.linear_model import LogisticRegression
+        from sklearn.preprocessing import StandardScaler
+
+        if not len(truth):
+            raise InputError("There is nothing to learn from: no triple with all its spans readable.")
+        scaler = StandardScaler()
+        scaled = scaler.fit_transform(np.asarray(features, np.float64))
+        names = sorted(set(truth))
+        if len(names) == 1:
+            nothing = np.zeros((0, features.shape[1]))
+            return cls((names[0],), scaler.mean_, scaler.scale_, nothing, np.zeros(0))
+        model = LogisticRegression(C=strength, max_iter=max_iter).fit(scaled, np.array(truth, dtype=object))
+        converged = bool((model.n_iter_ < max_iter).all())
+        if not converged:
+            _log.warning(
+                "The classifier of %d classes stopped after %d steps before it had converged; its weights are not the "
+                "best ones. Give a larger max_iter or a smaller strength (now %g).",
+                len(names),
+                max_iter,
+                strength,
+            )
+        return cls(tuple(model.classes_), scaler.mean_, scaler.scale_, model.coef_, model.intercept_, converged)
+
+    def scaled(self, features: NDArray[np.floating]) -> Floats:
+        """Return features as the weights see them."""
+        scaled: Floats = (np.asarray(features, np.float64) - self.mean) / self.scale
+        return scaled
+
+    def probabilities(self, features: NDArray[np.floating]) -> Floats:
+        """Return (rows, classes)."""
+        from scipy.special import expit, softmax
+
+        answers = np.ones((len(features), len(self.classes)))
+        if len(self.classes) == 1:
+            return answers
+        for first in range(0, len(features), _ROWS):
+            logits = self.scaled(features[first : first + _ROWS]) @ self.weights.T + self.bias
+            if len(self.classes) == 2:
+                answers[first : first + _ROWS, 1] = expit(logits[:, 0])
+                answers[first : first + _ROWS, 0] = expit(-logits[:, 0])
+            else:
+                answers[first : first + _ROWS] = softmax(logits, axis=1)
+        return answers
+
+    def centred(self) -> Floats:
+        """Return the weights of each class against the average of all classes, (classes, features)."""
+        if len(self.classes) == 1:
+            return np.zeros((1, len(self.mean)))
+        if len(self.classes) == 2:
+            return np.concatenate([-self.weights, self.weights]) / 2
+        centred: Floats = self.weights - self.weights.mean(axis=0)
+        return centred
+
+    def arrays(self) -> dict[str, Floats]:
+        """Return what must be kept beside the classes."""
+        return {"mean": self.mean, "scale": self.scale, "weights": self.weights, "bias": self.bias}
+
+
+YES, NO = "yes", "no"
+
+
+@dataclass(frozen=True, slots=True)
+class Thresholds:
+    """When a triple is said to be a relation."""
+
+    gate: float = 0.7
+    """The gate's probability must be above this,"""
+    best: float = 0.2
+    """and that of the best relation above this (the paper's values)."""
+
+    def __post_init__(self) -> None:
+        for name in ("gate", "best"):
+            value = getattr(self, name)
+            if not 0 <= value < 1:
+                raise InputError(f"The threshold {name} is {value!r}; it lies between 0 and 1, 1 excluded.")
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """What the two models say about each row."""
+
+    gate: Floats
+    """How probable it is that the row is a relation, (rows,)."""
+    each: Floats
+    """How probable each relation is if it is one, (rows, relations)."""
+    relations: tuple[str, ...]
+
+    @property
+    def best(self) -> NDArray[np.int64]:
+        """The most probable relation of each row."""
+        best: NDArray[np.int64] = self.each.argmax(axis=1)
+        return best
+
+    @property
+    def best_probability(self) -> Floats:
+        """How probable it is if the row is a relation."""
+        return self.each[np.arange(len(self.each)), self.best]
+
+    def accepted(self, thresholds: Thresholds) -> NDArray[np.bool_]:
+        """Return which rows are said to be a relation."""
+        accepted: NDArray[np.bool_] = (self.gate > thresholds.gate) & (self.best_probability > thresholds.best)
+        return accepted
+
+
+@dataclass(frozen=True, slots=True)
+class TwoStage:
+    """The gate and the classifier behind it."""
+
+    gate: Linear
+    which: Linear
+    thresholds: Thresholds = field(default_factory=Thresholds)
+
+    @classmethod
+    def fitted(
+        cls,
+        features: NDArray[np.float32],
+        relations: Sequence[str],
+        nothing: NDArray[np.float32],
+        *,
+        strength: float = 1.0,
+        gate_strength: float | None = None,
+        max_iter: int = 1000,
+    ) -> Self:
+        """Learn from the features of triples with their relations, and from those of triples that are none."""
+        both = np.concatenate([features, nothing])
+        truth = [YES] * len(features) + [NO] * len(nothing)
+        gate = Linear.fitted(
+            both, truth, strength=strength if gate_strength is None else gate_strength, max_iter=max_iter
+        )
+        if gate.classes != (NO, YES):
+            raise InputError(
+                f"The gate learns from triples that are relations and from triples that are none; there are "
+                f"{len(features)} and {len(nothing)}. Give texts with further mentions, or a source that finds them."
+            )
+        return cls(gate, Linear.fitted(features, relations, strength=strength, max_iter=max_iter))
+
+    def decide(self, features: NDArray[np.floating]) -> Decided:
+        """Ask both models about features (rows, features)."""
+        return Decided(self.gate.probabilities(features)[:, 1], self.which.probabilities(features), self.which.classes)
+
+    def contributions(self, features: NDArray[np.floating], relation: NDArray[np.int64]) -> Floats:
+        """Return what each feature adds to the decision for one relation per row, (rows, features).
+
+        The decision's score is the gate's logit and the relation's logit above the average of all relations.
+        """
+        gate, which = self.gate, self.which
+        told: Floats = gate.scaled(features) * gate.weights[0] + which.scaled(features) * which.centred()[relation]
+        return told
+
+    def tensors(self) -> dict[str, Floats]:
+        """Return all arrays by name, for a file."""
+        return {
+            f"{part}.{name}": array
+            for part, model in (("gate", self.gate), ("which", self.which))
+            for name, array in model.arrays().items()
+        }
+
+    @classmethod
+    def from_tensors(cls, tensors: Mapping[str, Floats], relations: Sequence[str], thresholds: Thresholds) -> Self:
+        """Return the model that `tensors` described."""
+        gate, which = (
+            [tensors[f"{part}.{name}"] for name in ("mean", "scale", "weights", "bias")] for part in ("gate", "which")
+        )
+        return cls(Linear((NO, YES), *gate), Linear(tuple(relations), *which), thresholds)

@@ -1,0 +1,53 @@
+"""Which encoder reads: a checkpoint, a saved infused model or a live one, and what tells it from any other."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from pathlib import Path
+
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from infuser.annotating.fingerprints import fingerprint
+from infuser.infused import Infused, load, load_model, load_tokenizer
+from infuser.saving import digest
+from infuser.types import Source
+
+_CARD = "infuser.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Encoder:
+    """A plain or an infused encoder; an `Infused` serves as well."""
+
+    model: PreTrainedModel
+    tokenizer: PreTrainedTokenizerBase
+    sources: tuple[Source, ...] = ()
+    """Those of an infused one."""
+    base: str | None = None
+    """The hub id or directory that it came from."""
+
+
+def open_encoder(given: str | Path | Encoder | Infused) -> Encoder:
+    """Return an encoder ready to read: a hub id or directory is loaded, a saved infused model with its knowledge."""
+    if isinstance(given, Encoder):
+        return given
+    if isinstance(given, Infused):
+        return Encoder(given.model, given.tokenizer, given.sources, given.base)
+    if (Path(given) / _CARD).exists():
+        infused = load(given)
+        return Encoder(infused.model, infused.tokenizer, infused.sources, str(given))
+    return Encoder(load_model(str(given), "encoder"), load_tokenizer(str(given)), base=str(given))
+
+
+def mark_of_encoder(encoder: Encoder) -> str:
+    """Return a digest of all that decides what an encoder's heads attend to: weights, tokenizer and knowledge.
+
+    A head for a task does not count: it looks at attention but does not change it. A source whose content cannot be
+    written down counts by its class.
+    """
+    total = hashlib.sha256(digest(encoder.model.base_model.state_dict()).encode())
+    total.update(encoder.tokenizer.backend_tokenizer.to_str().encode())
+    for source in encoder.sources:
+        total.update((fingerprint(source) or type(source).__name__).encode())
+    return total.hexdigest()

@@ -1,0 +1,58 @@
+"""The words of this room: a triple of spans, and a text whose triples are known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from infuser.types import Span
+
+NO_RELATION = "no_relation"
+"""The name of "no relation" in data, predictions and saved models."""
+
+
+@dataclass(frozen=True, slots=True)
+class Triple:
+    """Two spans of one text and what relates them: the head is the subject, the tail the object."""
+
+    head: Span
+    tail: Span
+    relation: str = NO_RELATION
+    """The relation's id, such as "P36"; NO_RELATION where a person says that there is none."""
+    trigger: Span | None = None
+    """The words that say the relation ("capital of"), where they are known."""
+    label: str = ""
+    """The relation's name, for people."""
+    negated: bool = False
+    """True where the text says that the relation does not hold."""
+
+
+@dataclass(frozen=True, slots=True)
+class RelationText:
+    """A text, the triples that are known in it, and every mention in it that is known."""
+
+    text: str
+    triples: tuple[Triple, ...] = ()
+    spans: tuple[Span, ...] = ()
+    """All known mentions, those of the triples among them. Mentions with the same id mean the same entity."""
+    name: str = ""
+    """Of the document, for people."""
+
+    def mentions(self) -> tuple[Span, ...]:
+        """Return all known mentions, each place once, in the order of the text; triples' own come first at a place."""
+        known = [span for triple in self.triples for span in (triple.head, triple.tail)]
+        places: dict[tuple[int, int], Span] = {}
+        for span in (*known, *self.spans):
+            places.setdefault((span.start, span.end), span)
+        return tuple(places[place] for place in sorted(places))
+
+
+def relation_labels(texts: Iterable[RelationText]) -> dict[str, str]:
+    """Return the name of every relation in some texts, by id; the id itself where no triple has a name."""
+    labels: dict[str, str] = {}
+    for text in texts:
+        for triple in text.triples:
+            if triple.relation != NO_RELATION and (triple.label or triple.relation not in labels):
+                labels.setdefault(triple.relation, triple.label)
+                labels[triple.relation] = labels[triple.relation] or triple.label
+    return {relation: labels[relation] or relation for relation in sorted(labels)}

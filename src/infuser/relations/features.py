@@ -1,0 +1,223 @@
+"""What an encoder's heads say about triples: attention between their spans, pooled for a whole batch at once.
+
+For every layer and head there is one number per direction: the attention that flows from the tokens of one span to
+those of the other, summed over both (or averaged). Special tokens belong to no span, so they are cut. Spans are found by
+their character offsets, never by their words: the same name twice in a sentence is two places.
+
+With `kind="embeddings"` the features are the states of every layer instead, averaged over each span.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import islice
+from typing import Any, Literal
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+from tqdm.auto import tqdm
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from infuser.errors import InputError
+from infuser.hosts import n_blocks, watching_attention
+from infuser.infused import longest_input
+from infuser.probes.mentions import answering
+from infuser.relations.examples import RelationText, Triple
+from infuser.signals import Collator
+from infuser.signals.align import Range
+from infuser.types import Source, Span
+
+DIRECTIONS = ("head>tail", "tail>head", "head>trigger", "trigger>head", "tail>trigger", "trigger>tail")
+"""From whose tokens to whose; data without triggers has the first two."""
+_FROM = (0, 1, 0, 2, 1, 2)
+_TO = (1, 0, 2, 0, 2, 1)
+
+Kind = Literal["attention", "embeddings"]
+Pooling = Literal["sum", "mean"]
+
+_AHEAD = 16
+"""Batches that are sorted by length together: less padding, and still a bounded number of texts in memory."""
+_MOST_WEIGHTS = 1 << 26
+"""Attention weights of one layer held at once: a quarter of a gigabyte; long texts make batches smaller."""
+
+
+@dataclass(frozen=True, slots=True)
+class FeatureSettings:
+    """Which numbers stand for a triple."""
+
+    kind: Kind = "attention"
+    """"attention" between the spans, or "embeddings": the spans' states."""
+    pooling: Pooling = "sum"
+    """How the attention between the tokens of two spans becomes one number; states are always averaged."""
+    trigger: bool = True
+    """Read the words that say the relation, too; without them there are two directions instead of six."""
+
+    def __post_init__(self) -> None:
+        if self.kind not in ("attention", "embeddings"):
+            raise InputError(f"Features of the kind {self.kind!r} do not exist. Known: attention, embeddings.")
+        if self.pooling not in ("sum", "mean"):
+            raise InputError(f"Attention cannot be pooled by {self.pooling!r}. Known: sum, mean.")
+
+    @property
+    def directions(self) -> tuple[str, ...]:
+        """What the last axis of attention features stands for."""
+        return DIRECTIONS if self.trigger else DIRECTIONS[:2]
+
+
+@dataclass(frozen=True, slots=True)
+class Features:
+    """The features of all triples of some texts, in their order."""
+
+    values: NDArray[np.float32]
+    """(triples, layers, heads, directions), or (triples, layers + 1, spans, hidden) for embeddings."""
+    readable: NDArray[np.bool_]
+    """False where a span has no token that the encoder reads (cut off, blank), or a trigger is missing; zeros there."""
+
+
+class SpanReader:
+    """Reads texts with a plain or an infused encoder, and returns the features of their triples."""
+
+    def __init__(
+        self,
+        model: PreTrainedModel,
+        tokenizer: PreTrainedTokenizerBase,
+        sources: Sequence[Source] = (),
+        *,
+        settings: FeatureSettings | None = None,
+        batch_size: int = 32,
+    ) -> None:
+        """Take an encoder; `sources` are those of an infused one, which then reads with its knowledge."""
+        if batch_size < 1:
+            raise InputError(f"batch_size={batch_size}: give 1 or more.")
+        self.model, self.tokenizer, self.sources = model, tokenizer, tuple(sources)
+        self.settings = settings or FeatureSettings()
+        self.batch_size = batch_size
+        self._collator = Collator(tokenizer, self.sources, max_length=longest_input(model, tokenizer))
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """The shape of one triple's features."""
+        config = self.model.config
+        if self.settings.kind == "attention":
+            return n_blocks(self.model), config.num_attention_heads, len(self.settings.directions)
+        return n_blocks(self.model) + 1, 3 if self.settings.trigger else 2, config.hidden_size
+
+    def read(self, texts: Sequence[RelationText]) -> Features:
+        """Return the features of all triples of these texts; use `stream` for many."""
+        counts = [len(text.triples) for text in texts]
+        firsts = np.cumsum([0, *counts])
+        values = np.zeros((firsts[-1], *self.shape), np.float32)
+        readable = np.zeros(firsts[-1], bool)
+        asked = [place for place in sorted(range(len(texts)), key=lambda at: -len(texts[at].text)) if counts[place]]
+        with answering(self.model):
+            while asked:
+                some = asked[: self._n_rows(texts[asked[0]].text)]
+                del asked[: len(some)]
+                of_batch, could = self._read_batch([texts[place] for place in some])
+                rows = np.concatenate([np.arange(firsts[place], firsts[place + 1]) for place in some])
+                values[rows], readable[rows] = of_batch, could
+        return Features(values, readable)
+
+    def stream(
+        self, texts: Iterable[RelationText], *, progress: bool = False
+    ) -> Iterator[tuple[list[RelationText], Features]]:
+        """Yield texts and the features of their triples, some at a time, in order; memory does not grow with texts."""
+        rest = iter(texts)
+        n_texts = len(texts) if isinstance(texts, Sequence) else None
+        with tqdm(total=n_texts, desc="reading attention", unit="text", disable=not progress) as bar:
+            while some := list(islice(rest, _AHEAD * self.batch_size)):
+                yield some, self.read(some)
+                bar.update(len(some))
+
+    def _n_rows(self, longest: str) -> int:
+        """Return how many texts are read together; the longest comes first; fewer than two characters per token are rare."""
+        n_tokens = min(self._collator.max_length or len(longest), len(longest) // 2 + 3)
+        n_weights: int = self.model.config.num_attention_heads * n_tokens**2
+        return max(1, min(self.batch_size, _MOST_WEIGHTS // n_weights))
+
+    def _read_batch(self, texts: Sequence[RelationText]) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+        places = _Places(texts, trigger=self.settings.trigger)
+        batch, ranges = self._collator.place([{"text": text.text} for text in texts], places.spans)
+        batch = {name: tensor.to(self.model.device) for name, tensor in batch.items()}
+        members, lengths = _members(ranges, batch["input_ids"].shape[1], self.model.device)
+        rows, spans = (torch.tensor(values, device=self.model.device) for values in (places.rows, places.triples))
+        seen = self._attention if self.settings.kind == "attention" else self._states
+        values = seen(batch, members, lengths, rows, spans)
+        readable = (lengths[rows[:, None], spans] > 0).all(dim=1) & (spans >= 0).all(dim=1)  # (triples,)
+        values[~readable] = 0
+        return values.float().cpu().numpy(), readable.cpu().numpy()
+
+    def _attention(
+        self, batch: dict[str, Tensor], members: Tensor, lengths: Tensor, rows: Tensor, spans: Tensor
+    ) -> Tensor:
+        """Return (triples, layers, heads, directions)."""
+        n_directions = len(self.settings.directions)
+        origin, target = spans[:, _FROM[:n_directions]], spans[:, _TO[:n_directions]]  # (triples, directions)
+        if self.settings.pooling == "mean":
+            members = members / lengths.clamp(min=1)[..., None]
+        members = members.to(next(self.model.parameters()).dtype)
+        layers: list[Tensor] = []
+
+        def pool(weights: Tensor) -> None:
+            n_tokens = members.shape[-1]
+            from_spans = members[:, None] @ weights[..., :n_tokens]  # (batch, heads, spans, seq); terms stand behind
+            between = from_spans @ members[:, None].mT  # (batch, heads, spans, spans)
+            layers.append(between[rows[:, None], :, origin, target].mT)  # (triples, heads, directions)
+
+        encoder: Any = self.model.base_model
+        with watching_attention(self.model, pool):
+            encoder(**batch)
+        return torch.stack(layers, dim=1)
+
+    def _states(
+        self, batch: dict[str, Tensor], members: Tensor, lengths: Tensor, rows: Tensor, spans: Tensor
+    ) -> Tensor:
+        """Return (triples, layers + 1, spans, hidden)."""
+        encoder: Any = self.model.base_model
+        states = encoder(**batch, output_hidden_states=True).hidden_states
+        members = (members / lengths.clamp(min=1)[..., None]).to(states[0].dtype)
+        return torch.stack([(members @ layer)[rows[:, None], spans] for layer in states], dim=1)
+
+
+class _Places:
+    """The different spans of each text, and which of them each triple is made of."""
+
+    def __init__(self, texts: Sequence[RelationText], *, trigger: bool) -> None:
+        self.spans: list[list[Span]] = []
+        self.rows: list[int] = []
+        """For each triple the place of its text."""
+        self.triples: list[list[int]] = []
+        """For each triple the places of its spans among those of its text; -1 for a trigger that is missing."""
+        for row, text in enumerate(texts):
+            places: dict[tuple[int, int], int] = {}
+            spans: list[Span] = []
+            for triple in text.triples:
+                numbers = []
+                for span in _spans_of(triple, trigger):
+                    if span is None:
+                        numbers.append(-1)
+                        continue
+                    number = places.setdefault((span.start, span.end), len(spans))
+                    if number == len(spans):
+                        spans.append(span)
+                    numbers.append(number)
+                self.rows.append(row)
+                self.triples.append(numbers)
+            self.spans.append(spans)
+
+
+def _spans_of(triple: Triple, trigger: bool) -> tuple[Span | None, ...]:
+    return (triple.head, triple.tail, triple.trigger) if trigger else (triple.head, triple.tail)
+
+
+def _members(ranges: Sequence[Sequence[Range]], n_tokens: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Return which tokens belong to which span (batch, spans, seq), and how many each has (batch, spans)."""
+    most = max(1, *map(len, ranges)) if ranges else 1
+    borders = [[*(place or (0, 0) for place in of_text), *[(0, 0)] * (most - len(of_text))] for of_text in ranges]
+    edges = torch.tensor(borders, device=device)  # (batch, spans, 2)
+    positions = torch.arange(n_tokens, device=device)
+    members = (positions >= edges[..., :1]) & (positions < edges[..., 1:])
+    return members.float(), edges[..., 1] - edges[..., 0]

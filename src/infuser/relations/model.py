@@ -1,0 +1,285 @@
+"""AttentionRelations: a relation classifier that reads nothing but attention, with scikit-learn's conventions.
+
+    relations = AttentionRelations("path/to/bert").fit(train, dev=dev, spans=[SpacyEntities()])
+    relations.predict(texts)                  # one relation per triple of the texts
+    relations.save("relations"); AttentionRelations.load("relations")
+
+Triples are given as `RelationText`s: texts with the places of heads, tails and, where they are known, triggers. To find
+triples in raw text see `extracting.extract`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import NotFittedError
+
+from infuser.errors import InputError
+from infuser.infused import Infused
+from infuser.relations.candidates import CandidateRule
+from infuser.relations.classifier import Decided, Thresholds, TwoStage
+from infuser.relations.encoders import Encoder, open_encoder
+from infuser.relations.examples import NO_RELATION, RelationText, relation_labels
+from infuser.relations.features import FeatureSettings, Kind, Pooling, SpanReader
+from infuser.relations.finding import find_candidates
+from infuser.relations.negatives import is_fact, sample_negatives
+from infuser.relations.trigger_words import TriggerWords
+from infuser.types import Source
+
+_log = logging.getLogger(__name__)
+
+
+class AttentionRelations(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
+    """A gate and a classifier on the attention between spans; the encoder itself is not trained."""
+
+    def __init__(
+        self,
+        encoder: str | Path | Encoder | Infused = "minilm",
+        *,
+        relations: Sequence[str] | None = None,
+        kind: Kind = "attention",
+        pooling: Pooling = "sum",
+        trigger: bool | None = None,
+        gate: float = 0.7,
+        best: float = 0.2,
+        strength: float = 1.0,
+        gate_strength: float | None = None,
+        negatives: float = 1.0,
+        rule: CandidateRule | None = None,
+        most_triples: int = 200_000,
+        max_iter: int = 1000,
+        batch_size: int = 32,
+        seed: int = 0,
+    ) -> None:
+        """Keep the settings; nothing is loaded before it is needed.
+
+        encoder: a hub id, a directory, a saved infused model, a live `Infused` or `Encoder`; or "minilm", an asset.
+        relations: the ids that are learned and told; None for all in the data. Others count as no relation.
+        kind, pooling: which features, see `FeatureSettings`.
+        trigger: read the words that say the relation, too; None for "if every triple of the data has some".
+        gate, best: thresholds of the decision (the paper's); `fit` tunes them if it is given dev data.
+        strength, gate_strength: scikit-learn's C of the classifier and of the gate (None: the same).
+        negatives: triples that are none, for each that is one.
+        rule: how many triples of a text are asked about.
+        most_triples: texts are drawn for the fit until they hold so many, so that it fits into memory.
+        """
+        self.encoder = encoder
+        self.relations = relations
+        self.kind = kind
+        self.pooling = pooling
+        self.trigger = trigger
+        self.gate = gate
+        self.best = best
+        self.strength = strength
+        self.gate_strength = gate_strength
+        self.negatives = negatives
+        self.rule = rule
+        self.most_triples = most_triples
+        self.max_iter = max_iter
+        self.batch_size = batch_size
+        self.seed = seed
+
+    def fit(
+        self,
+        X: Sequence[RelationText],
+        y: Sequence[str] | None = None,
+        *,
+        dev: Sequence[RelationText] | None = None,
+        spans: Sequence[Source] = (),
+        progress: bool = False,
+    ) -> Self:
+        """Learn from the triples of texts; `y` gives one relation per triple in the place of the triples' own.
+
+        `spans` are the sources that will find spans when triples are extracted: the gate then learns from the pairs
+        that they offer. With `dev` the two thresholds are set where the strict F1 of the extraction from these texts
+        is highest; without `spans` from their known mentions.
+        """
+        texts = self._chosen(_with_relations(X, y))
+        facts = [triple for text in texts for triple in text.triples if is_fact(triple)]
+        if not facts:
+            raise InputError(
+                f"There is no triple with a relation in {len(texts)} texts"
+                + (f" among the wanted ones, {', '.join(self.relations)}." if self.relations else ".")
+            )
+        wanted = self.trigger
+        self.trigger_: bool = all(triple.trigger for triple in facts) if wanted is None else wanted
+        self.labels_: dict[str, str] = relation_labels(texts)
+        self.triggers_ = TriggerWords.learned(texts) if self.trigger_ else TriggerWords({})
+        texts = self._drawn(texts)
+        offered = find_candidates(texts, spans, self._words(), self._rule(), progress=progress) if spans else None
+        negatives = sample_negatives(texts, candidates=offered, per_triple=self.negatives, seed=self.seed)
+        both = [
+            replace(text, triples=(*filter(is_fact, text.triples), *none.triples))
+            for text, none in zip(texts, negatives, strict=True)
+        ]
+        values, readable = self._features(both, progress=progress)
+        truth = np.array([triple.relation for text in both for triple in text.triples], dtype=object)
+        yes = truth != NO_RELATION
+        self.n_unread_: int = int((~readable).sum())
+        if self.n_unread_:
+            _log.warning("%d of %d triples cannot be read and are left out.", self.n_unread_, len(truth))
+        self.model_ = TwoStage.fitted(
+            values[readable & yes],
+            truth[readable & yes].tolist(),
+            values[readable & ~yes],
+            strength=self.strength,
+            gate_strength=self.gate_strength,
+            max_iter=self.max_iter,
+        )
+        self.model_ = replace(self.model_, thresholds=Thresholds(self.gate, self.best))
+        if dev is not None:
+            from infuser.relations.tuning import tuned_thresholds
+
+            tuned = tuned_thresholds(self, self._chosen(dev), spans, progress=progress)
+            self.model_ = replace(self.model_, thresholds=tuned)
+        return self
+
+    @property
+    def classes_(self) -> NDArray[np.str_]:
+        """What `predict` may answer, in the order of `predict_proba`: "no relation" first."""
+        return np.array([NO_RELATION, *self._fitted().which.classes])
+
+    @property
+    def thresholds_(self) -> Thresholds:
+        """When a triple is said to be a relation: as given, or as tuned on dev data."""
+        return self._fitted().thresholds
+
+    @property
+    def n_features_in_(self) -> int:
+        """How many numbers stand for one triple."""
+        return len(self._fitted().gate.mean)
+
+    def decide(self, X: Sequence[RelationText], *, progress: bool = False) -> tuple[Decided, NDArray[np.bool_]]:
+        """Return what gate and classifier say about each triple, and which triples could be read."""
+        model = self._fitted()
+        values, readable = self._features(X, progress=progress)
+        return model.decide(values), readable
+
+    def predict(self, X: Sequence[RelationText]) -> NDArray[np.str_]:
+        """Return the relation of each triple of the texts, in their order; "no_relation" where there is none."""
+        decided, readable = self.decide(X)
+        said = decided.accepted(self.thresholds_) & readable
+        return np.where(said, self.classes_[1 + decided.best], NO_RELATION)
+
+    def predict_proba(self, X: Sequence[RelationText]) -> NDArray[np.float64]:
+        """Return how probable each class is for each triple, (triples, classes); a triple that cannot be read is none.
+
+        The probability of a relation is the gate's times the classifier's.
+        """
+        decided, readable = self.decide(X)
+        gate = np.where(readable, decided.gate, 0.0)[:, None]
+        return np.concatenate([1 - gate, gate * decided.each], axis=1)
+
+    def score(
+        self, X: Sequence[RelationText], y: Sequence[str] | None = None, sample_weight: Sequence[float] | None = None
+    ) -> float:
+        """Return the share of triples whose class is right; relations that were not learned count as none."""
+        known = set(self.classes_.tolist())
+        texts = _with_relations(X, y)
+        truth = [triple.relation if is_fact(triple) else NO_RELATION for text in texts for triple in text.triples]
+        right = self.predict(texts) == [relation if relation in known else NO_RELATION for relation in truth]
+        return float(np.average(right, weights=sample_weight))
+
+    def save(self, folder: str | Path) -> None:
+        """Write the fitted model as JSON and safetensors; the encoder itself is not written, but its digest is."""
+        from infuser.relations.keeping import save
+
+        save(self, Path(folder))
+
+    @classmethod
+    def load(cls, folder: str | Path, *, encoder: str | Path | Encoder | Infused | None = None) -> Self:
+        """Read back what `save` wrote; `encoder` says where the encoder lies now. Any other encoder is refused."""
+        from infuser.relations.keeping import load
+
+        return load(cls, Path(folder), encoder)
+
+    def reader(self) -> SpanReader:
+        """Return what reads this model's features; the encoder is opened when it is first asked for."""
+        encoder = self.opened()
+        settings = FeatureSettings(self.kind, self.pooling, self.trigger_)
+        return SpanReader(
+            encoder.model, encoder.tokenizer, encoder.sources, settings=settings, batch_size=self.batch_size
+        )
+
+    def opened(self) -> Encoder:
+        """Return the encoder itself."""
+        if getattr(self, "_opened", None) is None:
+            given = self.encoder
+            if given == "minilm":
+                from infuser.assets import fetch
+
+                given = fetch("minilm")
+            self._opened: Encoder = open_encoder(given)
+        return self._opened
+
+    def _features(
+        self, texts: Sequence[RelationText], *, progress: bool = False
+    ) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
+        """Return the features (triples, features) of all triples, and which of them could be read."""
+        reader = self.reader()
+        parts = [features for _, features in reader.stream(texts, progress=progress)]
+        n_features = int(np.prod(reader.shape))
+        values = [part.values.reshape(-1, n_features) for part in parts]
+        nothing: tuple[list[NDArray[Any]], ...] = ([np.zeros((0, n_features), np.float32)], [np.zeros(0, bool)])
+        return np.concatenate(values or nothing[0]), np.concatenate([part.readable for part in parts] or nothing[1])
+
+    def _fitted(self) -> TwoStage:
+        if not hasattr(self, "model_"):
+            raise NotFittedError("This AttentionRelations has not learned anything yet. Call fit first, or load one.")
+        return self.model_
+
+    def _words(self) -> TriggerWords | None:
+        return self.triggers_ if self.trigger_ else None
+
+    def _rule(self) -> CandidateRule:
+        return self.rule or CandidateRule()
+
+    def _chosen(self, texts: Sequence[RelationText]) -> list[RelationText]:
+        """Return the texts with every relation that is not wanted called none."""
+        if self.relations is None:
+            return list(texts)
+        wanted = set(self.relations)
+        return [
+            replace(
+                text,
+                triples=tuple(
+                    triple if triple.relation in wanted else replace(triple, relation=NO_RELATION, label="")
+                    for triple in text.triples
+                ),
+            )
+            for text in texts
+        ]
+
+    def _drawn(self, texts: list[RelationText]) -> list[RelationText]:
+        """Return the texts, or as many of them, drawn by the seed, as hold `most_triples` with their negatives."""
+        most = self.most_triples / (1 + self.negatives)
+        if sum(len(text.triples) for text in texts) <= most:
+            return texts
+        order = np.random.default_rng(self.seed).permutation(len(texts))
+        counts = np.cumsum([len(texts[place].triples) for place in order])
+        kept = sorted(order[: max(1, int(np.searchsorted(counts, most, side="right")))].tolist())
+        _log.warning("%d of %d texts are used: they hold %d triples.", len(kept), len(texts), int(most))
+        return [texts[place] for place in kept]
+
+
+def _with_relations(texts: Sequence[RelationText], y: Sequence[str] | Mapping[Any, Any] | None) -> list[RelationText]:
+    """Return the texts with one given relation per triple."""
+    if isinstance(texts, RelationText) or not all(isinstance(text, RelationText) for text in texts):
+        raise InputError("Give a list of RelationText; `relations.readers.read_relations` reads them from files.")
+    if y is None:
+        return list(texts)
+    n_triples = sum(len(text.triples) for text in texts)
+    if len(y) != n_triples:
+        raise InputError(f"{len(y)} relations were given for {n_triples} triples. Give one per triple, in their order.")
+    given = iter(y)
+    return [
+        replace(text, triples=tuple(replace(triple, relation=str(next(given)), label="") for triple in text.triples))
+        for text in texts
+    ]

@@ -1,0 +1,144 @@
+"""Triples that are none, to teach the gate: pairs of one text that nobody called a relation.
+
+They are drawn from what could have been asked: the candidates of an extraction or, where there are none, the known
+mentions of the text and random stretches of its words, as long as the mentions of the data are. A pair that touches a
+known one in both its spans is never drawn: "commune" and "a commune" are no different answers. What a text draws depends
+on its content and the seed alone, not on its neighbours.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from infuser.errors import InputError
+from infuser.relations.examples import NO_RELATION, RelationText, Triple
+from infuser.types import Span
+from infuser.words import word_borders
+
+_TRIES = 8
+"""Random pairs that are looked at for each one that is wanted; a short text may have too few."""
+
+
+def is_fact(triple: Triple) -> bool:
+    """Tell whether a triple of the data states a relation."""
+    return triple.relation != NO_RELATION and not triple.negated
+
+
+def only_facts(text: RelationText) -> RelationText:
+    """Return a text with those of its triples that state a relation."""
+    return replace(text, triples=tuple(triple for triple in text.triples if is_fact(triple)))
+
+
+def sample_negatives(
+    texts: Sequence[RelationText],
+    *,
+    candidates: Sequence[Sequence[Triple]] | None = None,
+    per_triple: float = 1.0,
+    seed: int = 0,
+) -> list[RelationText]:
+    """Return the texts with triples that are no relations, `per_triple` for each that is one, as far as there are any.
+
+    Triples that the data itself calls no relation come first. `candidates` are what an extraction would ask about in
+    each text; without them spans are drawn from mentions and random words, with a trigger if the data has triggers.
+    """
+    if per_triple <= 0:
+        raise InputError(f"per_triple={per_triple}: the gate needs at least some triples that are no relation.")
+    lengths = _Lengths(texts)
+    negatives = []
+    for place, text in enumerate(texts):
+        rng = _generator(text, seed)
+        said = [triple for triple in text.triples if triple.relation == NO_RELATION]
+        exact = per_triple * sum(map(is_fact, text.triples))
+        wanted = int(exact + rng.random()) - len(said)  # a share of a triple is one by chance
+        drawn: list[Triple] = []
+        if wanted > 0:
+            offered = lengths.random_triples(text, wanted * _TRIES, rng) if candidates is None else candidates[place]
+            drawn = _drawn(text, offered, wanted, rng)
+        negatives.append(replace(text, triples=(*said, *drawn)))
+    return negatives
+
+
+def _drawn(text: RelationText, offered: Sequence[Triple], wanted: int, rng: np.random.Generator) -> list[Triple]:
+    taken = _Taken(text)
+    free = list(dict.fromkeys(triple for triple in offered if not taken.touches(triple)))
+    chosen = sorted(rng.choice(len(free), size=min(wanted, len(free)), replace=False).tolist()) if free else []
+    return [replace(free[place], relation=NO_RELATION, label="") for place in chosen]
+
+
+class _Taken:
+    """The pairs of a text that are known, with every mention of both entities."""
+
+    def __init__(self, text: RelationText) -> None:
+        of_id: dict[str, list[Span]] = {}
+        for span in text.mentions():
+            if span.id:
+                of_id.setdefault(span.id, []).append(span)
+        self._pairs = [
+            (of_id.get(triple.head.id, [triple.head]), of_id.get(triple.tail.id, [triple.tail]))
+            for triple in text.triples
+        ]
+
+    def touches(self, triple: Triple) -> bool:
+        """Tell whether both spans of a triple share characters with those of a known pair, in the same order."""
+        return any(_meet(triple.head, heads) and _meet(triple.tail, tails) for heads, tails in self._pairs)
+
+
+def _meet(span: Span, others: Sequence[Span]) -> bool:
+    return any(span.start < other.end and other.start < span.end for other in others)
+
+
+class _Lengths:
+    """How many words mentions and triggers of the data have, to draw random ones alike."""
+
+    def __init__(self, texts: Sequence[RelationText]) -> None:
+        spans: Counter[int] = Counter()
+        triggers: Counter[int] = Counter()
+        for text in texts:
+            for triple in text.triples:
+                spans.update((_n_words(text.text, triple.head), _n_words(text.text, triple.tail)))
+                if triple.trigger is not None:
+                    triggers[_n_words(text.text, triple.trigger)] += 1
+        self.spans, self.triggers = sorted(spans.elements()) or [1], sorted(triggers.elements())
+
+    def random_triples(self, text: RelationText, n: int, rng: np.random.Generator) -> list[Triple]:
+        """Return up to `n` triples of different, separate spans: known mentions and random words alike."""
+        words = list(word_borders(text.text))
+        if len(words) < (3 if self.triggers else 2):
+            return []
+        known = list(text.mentions())
+        said = [triple.trigger for triple in text.triples if triple.trigger is not None]
+        triples = []
+        for _ in range(n):
+            head, tail = (self._draw(words, known, self.spans, rng) for _ in range(2))
+            trigger = self._draw(words, said, self.triggers, rng) if self.triggers else None
+            parts = [part for part in (head, tail, trigger) if part is not None]
+            if not any(_meet(one, parts[:place]) for place, one in enumerate(parts)):
+                triples.append(Triple(head, tail, NO_RELATION, trigger))
+        return triples
+
+    @staticmethod
+    def _draw(
+        words: Sequence[tuple[int, int]], known: Sequence[Span], lengths: Sequence[int], rng: np.random.Generator
+    ) -> Span:
+        """Return a known span or a random stretch of words, with the same chance."""
+        if known and rng.random() < 0.5:
+            return known[int(rng.integers(len(known)))]
+        n_words = min(lengths[int(rng.integers(len(lengths)))], len(words))
+        first = int(rng.integers(len(words) - n_words + 1))
+        return Span(words[first][0], words[first + n_words - 1][1])
+
+
+def _n_words(text: str, span: Span) -> int:
+    return max(1, sum(1 for _ in word_borders(text[span.start : span.end])))
+
+
+def _generator(text: RelationText, seed: int) -> np.random.Generator:
+    """Return the random numbers of one text: the same for the same words and triples, wherever it stands."""
+    content = f"{seed}\n{text.text}\n{[(t.head.start, t.tail.start, t.relation) for t in text.triples]}"
+    digest = hashlib.blake2b(content.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return np.random.default_rng(int.from_bytes(digest, "little"))

@@ -1,0 +1,96 @@
+"""What the readers of relations share: checks of values, JSON files read whole, tokens joined to a text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from itertools import accumulate
+from pathlib import Path
+from typing import Any, TypeGuard
+
+from infuser.errors import InputError
+from infuser.knowledge.readers.blocks import open_stream
+from infuser.relations.examples import NO_RELATION
+
+_NONE = ("", "na", NO_RELATION)
+
+
+class Unreadable(ValueError):
+    """A row that cannot be read; says what is wrong. Readers tell it to `Skipped` and go on."""
+
+
+def is_unicode(text: Any) -> TypeGuard[str]:
+    """Return whether this is a text, empty or not, that can be written down: JSON may hold halves of characters."""
+    if not isinstance(text, str):
+        return False
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def is_text(text: Any) -> TypeGuard[str]:
+    """Return whether this is a text that can be written down and says something."""
+    return is_unicode(text) and bool(text.strip())
+
+
+def is_place(place: Any, length: int) -> bool:
+    """Return whether this is [start, end] of at least one thing among `length` things."""
+    if not isinstance(place, list) or len(place) != 2 or not all(type(end) is int for end in place):
+        return False
+    return bool(0 <= place[0] < place[1] <= length)
+
+
+def relation_id(said: Any) -> str:
+    """Return a relation's id; NO_RELATION where nothing, "NA" or "no_relation" is said."""
+    if said is None or (isinstance(said, str) and said.strip().lower() in _NONE):
+        return NO_RELATION
+    if not is_text(said):
+        raise Unreadable("the relation is no text")
+    return said
+
+
+def read_json(path: str | Path) -> Any:
+    """Read a file that is one JSON value, packed or not."""
+    with open_stream(path) as stream:
+        raw = stream.read()
+    try:
+        return json.loads(raw)
+    except (ValueError, RecursionError) as error:  # it says line and column
+        raise InputError(f"{path} is no JSON: {error}. Fetch or write it again.") from error
+
+
+def names_beside(path: str | Path, file: str) -> dict[str, str]:
+    """Read relations' names, {"P36": "capital"} or {"P36": ["capital", "what it means"]}, from beside a file, if there.
+
+    DocRED calls this file rel_info.json, FewRel pid2name.json.
+    """
+    beside = Path(path).with_name(file)
+    if not beside.is_file():
+        return {}
+    said = read_json(beside)
+    if not isinstance(said, dict):
+        raise InputError(f'{beside} does not name relations: it holds no {{"P36": "capital"}}. Mend or remove it.')
+    names = {id: name[0] if isinstance(name, list) and name else name for id, name in said.items()}
+    return {id: name for id, name in names.items() if isinstance(name, str)}
+
+
+class Tokens:
+    """Tokens joined by single spaces, and where each of them stands."""
+
+    def __init__(self, tokens: Sequence[Any]) -> None:
+        if not all(isinstance(token, str) for token in tokens):
+            raise Unreadable("a token is no text")
+        self.text = " ".join(tokens)
+        self.ends = list(accumulate(tokens, lambda end, token: end + 1 + len(token), initial=-1))[1:]
+        self.starts = [end - len(token) for end, token in zip(self.ends, tokens, strict=True)]
+        if not is_text(self.text):
+            raise Unreadable("no text")
+
+    def place(self, first: int, last: int) -> tuple[int, int]:
+        """Return where tokens `first` up to and including `last` stand."""
+        place = self.starts[first], self.ends[last]
+        if not self.text[slice(*place)].strip():
+            raise Unreadable("a mention without words")
+        return place

@@ -1,0 +1,133 @@
+"""Our own format: a text per line, as JSON.
+
+    {"text": "Bern is the capital of Switzerland.", "name": "...",
+     "triples": [{"head": [23, 34], "tail": [0, 4], "trigger": [12, 22], "relation": "P36", "label": "capital",
+                  "negated": false}],
+     "spans": [{"start": 0, "end": 4, "id": "Q70", "label": "city"}]}
+
+Only the text must be there. Head, tail and trigger are [start, end] or objects like the spans. A head or tail given as
+[start, end] takes id and label of the span at that place, if one is said. A relation that is missing, null, "NA" or
+"no_relation" is none. Other keys are passed over.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from infuser.errors import InputError
+from infuser.knowledge.candidate_files import objects_of
+from infuser.knowledge.facts import Skipped
+from infuser.knowledge.readers.blocks import unpacked_name
+from infuser.relations.examples import NO_RELATION, RelationText, Triple
+from infuser.relations.readers_common import Unreadable, is_place, is_text, is_unicode, relation_id
+from infuser.types import Span
+from infuser.writing import whole_file
+
+
+def read_own(path: str | Path, skipped: Skipped) -> Iterator[RelationText]:
+    """Yield the texts; a triple or span that cannot be read is told to `skipped`, and the rest of its text is kept."""
+    for number, record in objects_of(path, skipped):
+        text, name = record.get("text"), record.get("name")
+        triples, spans = ([] if record.get(field) is None else record[field] for field in ("triples", "spans"))
+        if not is_text(text):
+            skipped.add(path, number, "no text", record)
+            continue
+        if not isinstance(triples, list) or not isinstance(spans, list):
+            skipped.add(path, number, "triples or spans is no list", record)
+            continue
+        places: dict[tuple[int, int], Span] = {}
+        mentions: dict[Span, None] = {}
+        for said in spans:
+            try:
+                span = _span(said, len(text), "a span", {})
+            except Unreadable as error:
+                skipped.add(path, number, str(error), said)
+                continue
+            mentions[span] = None
+            places.setdefault((span.start, span.end), span)
+        read: list[Triple] = []
+        for said in triples:
+            try:
+                read.append(_triple(said, len(text), places))
+            except Unreadable as error:
+                skipped.add(path, number, str(error), said)
+        for triple in read:
+            mentions.update({triple.head: None, triple.tail: None})
+        ordered = sorted(mentions, key=lambda span: (span.start, span.end, span.id, span.label))
+        yield RelationText(text, tuple(read), tuple(ordered), name if is_unicode(name) else "")
+
+
+def write_relations(path: str | Path, texts: Iterable[RelationText]) -> Path:
+    """Write texts with their triples as JSON lines, for `read_relations`; the file appears whole or not at all."""
+    if unpacked_name(path) != Path(path).name.lower():
+        raise InputError(f"{path} would not be packed: relations are written as plain JSON lines. Name it .jsonl.")
+    with whole_file(path) as file:
+        for number, text in enumerate(texts, start=1):
+            line = json.dumps(_record(text, number), ensure_ascii=False)
+            if not is_unicode(line):
+                raise InputError(f"Text {number} cannot be written: it, an id or a label holds half of a character.")
+            file.write(line + "\n")
+    return Path(path)
+
+
+def _triple(said: Any, length: int, places: Mapping[tuple[int, int], Span]) -> Triple:
+    if not isinstance(said, Mapping):
+        raise Unreadable("a triple is no JSON object")
+    head, tail = (_span(said.get(part), length, f"the {part}", places) for part in ("head", "tail"))
+    trigger = None if said.get("trigger") is None else _span(said["trigger"], length, "the trigger", {})
+    label, negated = said.get("label"), said.get("negated")
+    if label is not None and not is_unicode(label):
+        raise Unreadable("the label of a relation is no text")
+    if negated is not None and not isinstance(negated, bool):
+        raise Unreadable("negated is neither true nor false")
+    return Triple(head, tail, relation_id(said.get("relation")), trigger, label or "", bool(negated))
+
+
+def _span(said: Any, length: int, what: str, places: Mapping[tuple[int, int], Span]) -> Span:
+    place: Any = [said.get("start"), said.get("end")] if isinstance(said, Mapping) else said
+    if not is_place(place, length):
+        raise Unreadable(f"{what} is not inside the text of {length} characters")
+    if place is said:
+        return places.get((place[0], place[1]), Span(place[0], place[1]))
+    id, label = ("" if said.get(field) is None else said[field] for field in ("id", "label"))
+    if not is_unicode(id) or not is_unicode(label):
+        raise Unreadable(f"id or label of {what.removeprefix('a ')} is no text")
+    return Span(place[0], place[1], label, id)
+
+
+def _record(text: RelationText, number: int) -> dict[str, Any]:
+    length = len(text.text)
+    spans = [*text.spans, *(span for one in text.triples for span in (one.head, one.tail, one.trigger) if span)]
+    outside = [span for span in spans if not is_place([span.start, span.end], length)]
+    if outside or not text.text.strip():
+        wrong = f"{outside[0]} is not inside its {length} characters" if outside else "it is empty"
+        raise InputError(f"Text {number} cannot be written: {wrong}. It begins {text.text[:60]!r}.")
+    record: dict[str, Any] = {"text": text.text, "triples": [_triple_record(triple) for triple in text.triples]}
+    if text.spans:
+        record["spans"] = [_span_record(span) for span in text.spans]
+    if text.name:
+        record["name"] = text.name
+    return record
+
+
+def _triple_record(triple: Triple) -> dict[str, Any]:
+    record: dict[str, Any] = {"head": _span_record(triple.head), "tail": _span_record(triple.tail)}
+    if triple.trigger is not None:
+        trigger = triple.trigger
+        plain = not trigger.id and not trigger.label
+        record["trigger"] = [trigger.start, trigger.end] if plain else _span_record(trigger)
+    record["relation"] = None if triple.relation == NO_RELATION else triple.relation
+    if triple.label:
+        record["label"] = triple.label
+    if triple.negated:
+        record["negated"] = True
+    return record
+
+
+def _span_record(span: Span) -> dict[str, Any]:
+    """Return a span as an object, which says all of it; a bare place would take the id of a span there."""
+    record: dict[str, Any] = {"start": span.start, "end": span.end}
+    return record | {field: said for field, said in (("id", span.id), ("label", span.label)) if said}

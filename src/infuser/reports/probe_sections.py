@@ -1,0 +1,278 @@
+"""The sections of a probe's page. Each starts with a sentence for a reader who has never heard of probes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import astuple
+from html import escape
+
+import numpy as np
+
+from infuser.reports.charts import Points, bar_chart, interval_plot, line_chart
+from infuser.reports.dendrogram import draw_dendrogram
+from infuser.reports.explanation import Matrix, shown
+from infuser.reports.grids import heat_map
+from infuser.reports.parts import soft, table
+from infuser.reports.probe import EncoderReading, Importance, ProbeReport, ProbeScores, RelationScore
+
+_MOST_GAINS = 10
+_MOST_CONFUSED = 20
+"""So many relations are in the heat map, and so many confusions in the list."""
+_SCORES = ("related or not", "which relation", "precision", "recall", "F1")
+
+
+def score_section(readings: Mapping[str, EncoderReading]) -> str:
+    """Return the scores of every encoder beside its controls and chance, and what is left over each."""
+    tables = []
+    for name, reading in readings.items():
+        beside = {**reading.controls, "chance": reading.chance}
+        rows = [["this encoder", *_cells(reading.scores)]]
+        rows += [[control, *_cells(scores)] for control, scores in beside.items()]
+        rows += [[f"gain over {control}", *_differences(reading.scores, scores)] for control, scores in beside.items()]
+        tables.append((name, rows))
+    if len(readings) == 2:
+        (one, first), (other, second) = readings.items()
+        tables.append((f"{other} minus {one}", [["difference", *_differences(second.scores, first.scores)]]))
+    told = (
+        "A simple classifier looks only at the encoder's own numbers, first asking whether two things are related at "
+        "all, then how; what counts is how far it gets beyond an encoder that has learned nothing (random weights), "
+        "beyond labels without a meaning (shuffled labels), and beyond guessing (chance). The first two columns are "
+        "shares of right answers, the others are means over all relations."
+    )
+    drawn = [
+        (f"<h3>{escape(title)}</h3>" if len(tables) > 1 else "") + table(["", *_SCORES], rows) for title, rows in tables
+    ]
+    return f"<h2>How well relations can be read</h2>{soft(told)}{''.join(drawn)}"
+
+
+def layer_section(readings: Mapping[str, EncoderReading]) -> str:
+    """Return the curves of both scores over layers, for attention and embeddings as far as they were read."""
+    gate: dict[str, Points] = {}
+    relations: dict[str, Points] = {}
+    for name, reading in readings.items():
+        for kind, curve in reading.layers.items():
+            gate[f"{kind} of {name}"] = [(layer, binary) for layer, binary, _ in curve]
+            relations[f"{kind} of {name}"] = [(layer, f1) for layer, _, f1 in curve]
+    numbers = [x for points in gate.values() for x, _ in points]
+    if not numbers:
+        return ""
+    first, last, chance = min(numbers), max(numbers), next(iter(readings.values())).chance
+    gate["chance"] = [(first, chance.binary), (last, chance.binary)]
+    relations["chance"] = [(first, chance.f1), (last, chance.f1)]
+    told = (
+        "The same test with the numbers of one layer alone, from the first layer to the last: where a line is high, "
+        "that layer tells relations apart by itself."
+    )
+    charts = [
+        _half(title, line_chart(curves, label=f"{title}, by layer", x_name="layer", y_name=unit, whole=True))
+        for title, unit, curves in (
+            ("Is it a relation?", "accuracy", gate),
+            ("Which relation is it?", "macro F1", relations),
+        )
+    ]
+    return f'<h2>Which layers know it</h2>{soft(told)}<div class="panels">{"".join(charts)}</div>'
+
+
+def gain_section(report: ProbeReport) -> str:
+    """Return the relations that the second encoder tells most better and most worse than the first."""
+    gains = list(report.gains.items())
+    if not gains:
+        return ""
+    one, other = report.names
+    lists = []
+    for title, some in (
+        (f"Most gained by {other}", [gain for gain in gains if gain[1] > 0][:_MOST_GAINS]),
+        (f"Most lost by {other}", [gain for gain in reversed(gains) if gain[1] < 0][:_MOST_GAINS]),
+    ):
+        chart = interval_plot(
+            {_named(report.label(relation), relation): [(title, by, None)] for relation, by in some},
+            label=f"{title}: difference of F1",
+        )
+        lists.append(_half(title, chart or soft("none")))
+    told = (
+        f"How much better or worse each relation is told from the others in {other} than in {one}, as a difference of "
+        "F1; with few test triples per relation the largest differences are partly luck."
+    )
+    return f'<h2>What changed, by relation</h2>{soft(told)}<div class="panels">{"".join(lists)}</div>'
+
+
+def importance_section(reading: EncoderReading, of: str = "") -> str:
+    """Return where the classifiers look: layers by heads, then directions and layers alone."""
+    asked = (
+        ("Is it a relation?", reading.importance_gate),
+        ("Which relation is it?", reading.importance_relations),
+    )
+    parts = [
+        f"<h3>{escape(title)}</h3>{_importance(title, weights, reading.directions)}"
+        for title, values in asked
+        if (weights := _relative(values)) is not None
+    ]
+    if not parts:
+        return ""
+    told = (
+        "How much weight the classifiers give to each attention head, where 1 is the average head; directions say who "
+        "attends to whom, so head>tail is the attention of the first thing to the second. Bars of about the same "
+        "length mean that the knowledge is spread."
+    )
+    return f"<h2>{_title('Where in the encoder it sits', of)}</h2>{soft(told)}{''.join(parts)}"
+
+
+def tree_section(reading: EncoderReading, of: str = "") -> str:
+    """Return the tree of relations by how alike their weights are."""
+    names = [_named(reading.label(relation), relation) for relation in reading.linked]
+    group_of = {relation: number for number, group in enumerate(reading.clusters) for relation in group}
+    groups = [group_of.get(relation) for relation in reading.linked] if group_of else []
+    tree = draw_dendrogram(reading.linkage, names, groups)
+    if not tree:
+        return ""
+    told = (
+        "Relations that are read from the same heads join early, near their names; if those are also alike in meaning, "
+        "the encoder has put them in order. The axis is the cosine distance between the classifier's weights"
+    )
+    told += "; branches of one colour are a group." if groups else "."
+    return f"<h2>{_title('Which relations are alike inside', of)}</h2>{soft(told)}{tree}"
+
+
+def confusion_section(reading: EncoderReading, of: str = "") -> str:
+    """Return the relations that are most often taken for each other, as a heat map and as a list."""
+    if not reading.confusions:
+        return ""
+    n_of = {one.relation: one.n for one in reading.relations}
+    items = [
+        f"<li>{escape(_named(reading.label(true), true, 80))} → {escape(_named(reading.label(taken), taken, 80))} "
+        f"<small>{_how_often(times, n_of.get(true, 0))}</small></li>"
+        for true, taken, times in reading.confusions[:_MOST_CONFUSED]
+    ]
+    told = (
+        "Which relation (left) is most often taken for which other (right or above), and in how many of its test "
+        "triples; near relations should be mixed up more often than far ones. Right answers are left out."
+    )
+    more = len(reading.confusions) - _MOST_CONFUSED
+    rest = soft(f"{more:,} more pairs are in the JSON beside this page.") if more > 0 else ""
+    title = _title("Which relations are taken for others", of)
+    return f"<h2>{title}</h2>{soft(told)}{_confusion_map(reading, n_of)}<ol>{''.join(items)}</ol>{rest}"
+
+
+def relation_section(readings: Mapping[str, EncoderReading]) -> str:
+    """Return every relation with its scores, the best F1 of the first encoder first."""
+    first, *others = readings.values()
+    if not first.relations:
+        return ""
+    head = ["relation", "id", "F1", "precision", "recall", "test triples"]
+    if others:
+        head = [*head[:2], *(f"F1 of {name}" for name in readings), "difference", *head[3:]]
+    second = {one.relation: one for reading in others for one in reading.relations}
+    ordered = sorted(first.relations, key=lambda one: (-one.f1 if math.isfinite(one.f1) else 1.0, one.relation))
+    lines = "".join(_relation_line(one, second.get(one.relation), bool(others)) for one in ordered)
+    names = "".join(f"<th>{escape(name)}</th>" for name in head)
+    told = (
+        "Every relation, the one that is told best first: precision is how often its name is right when it is given, "
+        "recall how many of its triples get it, F1 is high only if both are."
+    )
+    if others:
+        told += f" Precision, recall and the order are those of {next(iter(readings))}."
+    return f'<h2>All relations</h2>{soft(told)}<div class="wide"><table><tr>{names}</tr>{lines}</table></div>'
+
+
+def _importance(title: str, weights: Matrix, directions: Sequence[str]) -> str:
+    """Return the heat map of (layers, heads, directions) and its two margins; 1 is the average."""
+    n_layers, n_heads, n_directions = weights.shape
+    layers = [f"layer {number}" for number in range(n_layers)]
+    heads = [f"head {number}" for number in range(n_heads)]
+    by_head = weights.mean(axis=2)
+    names = directions if len(directions) == n_directions else [f"direction {at}" for at in range(n_directions)]
+    drawn = heat_map(
+        by_head, layers, heads, title="layers and heads", top=max(float(by_head.max()), 1e-9), n_words=n_heads
+    )
+    bars = [
+        _half(what, bar_chart(dict(zip(rows, values.tolist(), strict=True)), label=f"{title} By {what}", at=1.0))
+        for what, rows, values in (
+            ("direction", names, weights.mean(axis=(0, 1))),
+            ("layer", layers, weights.mean(axis=(1, 2))),
+        )
+    ]
+    return f'<div class="panels">{drawn}</div><div class="panels">{"".join(bars)}</div>'
+
+
+def _half(title: str, drawn: str) -> str:
+    """Return a figure that stands beside another where there is room for two, and alone on a phone."""
+    return f'<figure style="flex:1 1 22rem"><figcaption>{escape(title)}</figcaption>{drawn}</figure>'
+
+
+def _relative(values: Importance) -> Matrix | None:
+    """Return weights as multiples of their mean; None if there are none."""
+    weights = np.nan_to_num(np.asarray(values, dtype=float), posinf=0.0, neginf=0.0)
+    if weights.ndim != 3 or weights.size == 0 or weights.mean() <= 0:
+        return None
+    relative: Matrix = weights / weights.mean()
+    return relative
+
+
+def _confusion_map(reading: EncoderReading, n_of: Mapping[str, int]) -> str:
+    """Return the most confused relations as a heat map: the share of a row's triples that got a column's name."""
+    chosen: list[str] = []
+    for true, taken, _ in reading.confusions:
+        new = [relation for relation in dict.fromkeys((true, taken)) if relation not in chosen]
+        if len(chosen) + len(new) <= _MOST_CONFUSED:
+            chosen += new
+    places = {relation: at for at, relation in enumerate(chosen)}
+    shares = np.zeros((len(chosen), len(chosen)))
+    for true, taken, times in reading.confusions:
+        if true in places and taken in places and n_of.get(true):
+            shares[places[true], places[taken]] = times / n_of[true]
+    if not shares.any():
+        return ""
+    names = [_named(reading.label(relation), relation, 22) for relation in chosen]
+    return heat_map(
+        shares,
+        names,
+        names,
+        title="share of a row's triples that got the name of the column",
+        top=float(shares.max()),
+        scale="root",
+        label_width=32,
+    )
+
+
+def _relation_line(one: RelationScore, other: RelationScore | None, compared: bool) -> str:
+    cells = [escape(shown(one.label or one.relation, 60)), escape(one.relation), _bar(one.f1)]
+    if compared:
+        cells += ["", ""] if other is None else [_bar(other.f1), _signed(other.f1 - one.f1)]
+    cells += [_score(one.precision), _score(one.recall), f"{one.n:,}"]
+    return "<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>"
+
+
+def _bar(value: float) -> str:
+    if not math.isfinite(value):
+        return "unknown"
+    return f'<span class="bar" style="width:{4 * min(max(value, 0.0), 1.0):.2f}rem"></span> {value:.3f}'
+
+
+def _named(label: str, relation: str, width: int = 38) -> str:
+    """Return a name and its id; the name is cut to `width` signs, so that the id stays in sight."""
+    return relation if label == relation or not label else f"{shown(label, width)} · {relation}"
+
+
+def _how_often(times: int, n: int) -> str:
+    return f"{times:,} of {n:,} ({100 * times / n:.0f} %)" if n else f"{times:,} times"
+
+
+def _title(told: str, of: str) -> str:
+    return escape(f"{told}: {of}" if of else told)
+
+
+def _cells(scores: ProbeScores) -> list[str]:
+    return [_score(value) for value in astuple(scores)]
+
+
+def _differences(scores: ProbeScores, others: ProbeScores) -> list[str]:
+    return [_signed(one - other) for one, other in zip(astuple(scores), astuple(others), strict=True)]
+
+
+def _score(value: float) -> str:
+    return f"{value:.3f}" if math.isfinite(value) else "unknown"
+
+
+def _signed(value: float) -> str:
+    return f"{value:+.3f}" if math.isfinite(value) else "unknown"
