@@ -66,6 +66,7 @@ SAID = {
         "loaded with: ['Acronyms']",
     ],
     "pipeline": ["the pipeline says what the model says: True"],
+    "relations": ["learned: near, sold by", "because of layer", "strict F1", "loaded, it finds the same: True"],
     "sentence_vectors": ["means of the infused states: True", "moved the text with a link: True"],
     "sources": ["'glipizide' - 'Drug Store'  0.90  sold by", "term 'pharmacy', tied to ['tablets']"],
     "selective": [
@@ -225,11 +226,20 @@ def test_a_page_lists_all_settings_with_their_defaults(page: str, settings: Any)
     assert [(name, default.replace("5e-5", "5e-05")) for name, default in listed] == expected
 
 
+def test_the_page_of_attention_relations_lists_its_settings() -> None:
+    listed = [
+        (row[0].strip("`"), row[1].strip("`").replace('"', "'"))
+        for row in rows_under("methods/attention-relations.md", "setting")
+    ]
+    expected = inspect.signature(infuser.AttentionRelations).parameters
+    assert listed == [(name, repr(parameter.default)) for name, parameter in expected.items()]
+
+
 def test_methods_share_their_headings() -> None:
     expected = ["What it does", "Paper", "When to use it", "What it needs", "Settings", "Example", "How it compares"]
     pages = [page for page in (DOCS / "methods").glob("*.md") if page.name != "index.md"]
     methods = {name for name in infuser.METHODS if infuser.METHODS[name].__module__.startswith("infuser.")}
-    assert {page.stem for page in pages} == methods | {"selective", "spectral"}  # both go with any method
+    assert {page.stem for page in pages} == methods | {"selective", "spectral", "attention-relations"}  # they go with any method
     for page in pages:
         assert re.findall(r"^## (.+)$", page.read_text(encoding="utf-8"), flags=re.MULTILINE) == expected
 

@@ -21,6 +21,7 @@ ROOT = Path(__file__).parent.parent
 PUBLIC_NAMES = [
     "Annotated",
     "Annotations",
+    "AttentionRelations",
     "Candidates",
     "Collator",
     "Correlation",
@@ -37,6 +38,7 @@ PUBLIC_NAMES = [
     "Link",
     "METHODS",
     "Phrases",
+    "RelationText",
     "SOURCES",
     "Sampling",
     "Selective",
@@ -45,6 +47,7 @@ PUBLIC_NAMES = [
     "Spectral",
     "Term",
     "TrainSettings",
+    "Triple",
     "__version__",
     "annotate",
     "evaluate",

@@ -35,6 +35,9 @@ _HOMES = {
     "load": "infuser.infused",
     "Annotated": "infuser.annotating",
     "annotate": "infuser.annotating",
+    "AttentionRelations": "infuser.relations.model",
+    "RelationText": "infuser.relations.examples",
+    "Triple": "infuser.relations.examples",
     "Collator": "infuser.signals",
     "TrainSettings": "infuser.training",
     "train": "infuser.training",
@@ -60,6 +63,9 @@ if TYPE_CHECKING:
     from infuser.methods.spectral import Spectral as Spectral
     from infuser.registry import METHODS as METHODS
     from infuser.registry import SOURCES as SOURCES
+    from infuser.relations.examples import RelationText as RelationText
+    from infuser.relations.examples import Triple as Triple
+    from infuser.relations.model import AttentionRelations as AttentionRelations
     from infuser.signals import Collator as Collator
     from infuser.sources import Candidates as Candidates
     from infuser.sources import Correlation as Correlation

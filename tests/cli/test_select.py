@@ -11,7 +11,7 @@ from cli.commands import COLUMNS, MEDICINES, TOOLS, error_of, run_command, save_
 import infuser
 from infuser import Graph, Known, Sampling, Selective
 from infuser.cli.selections import read_selection
-from infuser.knowledge.entity_scores import read_scores
+from infuser.knowledge.entity_scores import ScoredRelation, read_scores, write_scores
 from infuser.selecting import explain_selection
 
 SOURCES = ("--graph", "triples.tsv", "--aliases", "names.tsv")
@@ -83,6 +83,27 @@ def test_what_the_encoder_knows_is_measured_and_left_out(checkpoint: Path, task:
     run_command(*known, "--known", tmp_path / "known.scores.json")
     message = run_command(*known, "--measure", "masked", "--checkpoint", checkpoint, code=2).stderr
     assert "no head for masked words" in message and "--measure probe" in message
+
+
+def test_links_of_relations_that_the_encoder_knows_are_left_out_and_told(task: Path, tmp_path: Path) -> None:
+    scores = write_scores(
+        tmp_path / "scores.json", [], {}, [ScoredRelation("is a", 0.9, 50), ScoredRelation("sells", 1.0, 3)]
+    )
+    select = ("select", task / "train.csv", *TABLE, *sources_in(task), "--known", scores)
+    told = " ".join(run_command(*select, "--explain", "--out", tmp_path / "selection.json").output.split())
+    strategy = read_selection(tmp_path / "selection.json")
+    assert isinstance(strategy, Known) and strategy.relations == {"is a": 0.9, "sells": 1.0}
+    graph = Graph(
+        [(word, "is a", kind) for kind, words in (("medicine", MEDICINES), ("tool", TOOLS)) for word in words]
+    )
+    found = graph.annotate([f"buy {word} as {kind}" for word in MEDICINES for kind in ("medicine", "tool")])
+    report = explain_selection(Selective(graph, strategy), found)
+    assert [(one.relation, one.n_links) for one in report.relations] == [("is a", 4)] and report.kept == 1
+    assert report.to_json()["relations"][0]["why"] == "the encoder tells it from others: 0.9 >= 0.5"
+    # two medicines and two tools in three sentences each are tied to their shop
+    assert "12 links of 1 relation that the encoder knows are left out" in told
+    assert "Relations whose links are left out" in told and "0.9 >= 0.5" in told and "Nothing is dropped" not in told
+    assert "links" not in run_command(*select, "--threshold", 0.95).output
 
 
 def test_mistakes_are_told_in_one_line(task: Path, tmp_path: Path) -> None:

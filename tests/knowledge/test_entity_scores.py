@@ -13,7 +13,15 @@ from hypothesis import strategies as st
 
 from infuser import __version__
 from infuser.errors import InputError
-from infuser.knowledge.entity_scores import EntityScore, digest_of_texts, open_scores, read_scores, write_scores
+from infuser.knowledge.entity_scores import (
+    EntityScore,
+    ScoredRelation,
+    digest_of_texts,
+    open_scores,
+    read_relation_scores,
+    read_scores,
+    write_scores,
+)
 
 ABOUT = {"checkpoint": "tiny", "measure": "masked-probability", "texts": digest_of_texts(["a", "b"])}
 KEYS = st.text(st.characters(), max_size=8)  # lone surrogates too
@@ -21,6 +29,9 @@ SCORES = st.lists(
     st.builds(EntityScore, KEYS, st.floats(0, 1), st.integers(0, 9), st.sampled_from(["masked-hits", "type-probe"])),
     max_size=6,
     unique_by=lambda one: one.key,
+)
+RELATIONS = st.lists(
+    st.builds(ScoredRelation, KEYS, st.floats(0, 1), st.integers(0, 9)), max_size=3, unique_by=lambda one: one.relation
 )
 
 
@@ -30,11 +41,16 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @settings(max_examples=25)
-@given(SCORES)
-def test_what_is_written_is_read_back_sorted_by_key(folder: Path, scores: list[EntityScore]) -> None:
-    path = write_scores(folder / "scores.json", scores, ABOUT)
+@given(SCORES, RELATIONS)
+def test_what_is_written_is_read_back_sorted_by_key(
+    folder: Path, scores: list[EntityScore], relations: list[ScoredRelation]
+) -> None:
+    path = write_scores(folder / "scores.json", scores, ABOUT, relations)
     found = open_scores(path)
     assert found.scores == sorted(scores, key=lambda one: one.key)
+    assert found.relations == sorted(relations, key=lambda one: one.relation)
+    assert read_relation_scores(path) == {one.relation: one.score for one in relations}
+    assert ("relations" in json.loads(path.read_bytes())) == bool(relations)  # what older files look like stays
     assert {key: found.about[key] for key in ABOUT} == ABOUT
     assert found.about["versions"]["infuser"] == __version__ and "torch" in found.about["versions"]
     assert read_scores(path) == {one.key: one.score for one in scores}
@@ -57,6 +73,7 @@ def test_a_damaged_file_is_one_clear_error(folder: Path, data: st.DataObject) ->
 
 
 ROW = {"key": "a", "score": 0.5, "n_mentions": 1, "how": "m"}
+TIE = {"relation": "P36", "score": 0.5, "n_triples": 1}
 HEAD = {"kind": "infuser scores", "version": 1, "about": {}}
 
 
@@ -74,6 +91,11 @@ HEAD = {"kind": "infuser scores", "version": 1, "about": {}}
         ({**HEAD, "scores": [{**ROW, "key": 3}]}, "must be strings"),
         ({**HEAD, "scores": [{**ROW, "n_mentions": -1}]}, "mentions"),
         ({**HEAD, "scores": [3]}, "damaged"),
+        ({**HEAD, "scores": [], "relations": [TIE, TIE]}, "a relation has two scores"),
+        ({**HEAD, "scores": [], "relations": [{**TIE, "score": 2}]}, "between 0 and 1"),
+        ({**HEAD, "scores": [], "relations": [{**TIE, "relation": None}]}, "must be a string"),
+        ({**HEAD, "scores": [], "relations": [{**TIE, "n_triples": -1}]}, "triples"),
+        ({**HEAD, "scores": [], "relations": None}, "damaged"),
     ],
 )
 def test_a_file_of_another_form_says_what_is_wrong(tmp_path: Path, content: Any, said: str) -> None:
@@ -88,6 +110,8 @@ def test_what_cannot_be_written_leaves_the_old_file_as_it_was(tmp_path: Path) ->
     before = path.read_bytes()
     with pytest.raises(InputError, match="two scores; the first is 'b'"):
         write_scores(path, [EntityScore("b", 0.5, 1, "m")] * 2, ABOUT)
+    with pytest.raises(InputError, match="1 relations have two scores; the first is 'P36'"):
+        write_scores(path, [], ABOUT, [ScoredRelation("P36", 0.5, 1)] * 2)
     with pytest.raises(InputError, match="cannot be written as JSON"):
         write_scores(path, [], {"model": object()})
     with pytest.raises(InputError, match=r"'a' is 1\.5"):

@@ -103,7 +103,7 @@ def test_a_long_text_gives_no_more_than_the_rule_allows():
     text = "word " * 5000
     spans = [Span(5 * i, 5 * i + 4) for i in range(0, 5000, 2)]
     triggers = [Span(5 * i, 5 * i + 4) for i in range(1, 5000, 2)]
-    assert len(make_candidates(text, spans, triggers)) == 120 * 3
+    assert len(make_candidates(text, spans, triggers)) == CandidateRule().max_pairs * 3
     wide = CandidateRule(max_spans=5000, max_pairs=2000, max_triggers=2, max_distance=10)
     found = make_candidates(text, spans, triggers, wide)
     assert len(found) == 2000 * 2

@@ -10,7 +10,7 @@ from miniatures import TOKENIZERS, tokenizer_of_kind
 from transformers import PreTrainedTokenizerFast
 
 from infuser.errors import InputError
-from infuser.signals.align import Aligned, align
+from infuser.signals.align import Aligned, align, token_ranges
 from infuser.types import Annotations, Link, Span, Term, join_pair
 
 PIECES = (
@@ -281,3 +281,46 @@ def test_a_text_of_100k_characters_with_thousands_of_spans_is_aligned():
     assert len(aligned.boxes) == len(spans) - 1
     tokens = encoding["tokens"]
     assert {"".join(tokens[top:bottom]) for _, top, bottom, _, _ in aligned.boxes} == {"Aare"}
+
+
+# --- spans alone ---------------------------------------------------------------------------------------------------
+
+
+@settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow])
+@given(
+    kind=st.sampled_from(TOKENIZERS),
+    text=some_text,
+    pair=st.none() | some_text,
+    side=st.sampled_from(("left", "right")),
+    max_length=st.integers(5, 40),
+    data=st.data(),
+)
+def test_spans_alone_cover_the_same_tokens(kind, text, pair, side, max_length, data):
+    joined = join_pair(text, pair)
+    ends = st.tuples(st.integers(0, len(joined)), st.integers(0, len(joined))).map(sorted)
+    spans = data.draw(st.lists(ends.map(lambda both: Span(*both)), max_size=6))
+    encoding = encode(
+        TOKENIZER[kind], text, pair, truncation=True, max_length=max_length, padding="max_length", padding_side=side
+    )
+    found = token_ranges(spans, text, pair, encoding["offsets"], encoding["sequence_ids"])
+    covered = [slow_positions(text, pair, span, encoding) for span in spans]
+    assert found == [(min(one), max(one) + 1) if one else None for one in covered]
+
+
+def test_spans_alone_are_found_without_links_where_annotations_would_be_skipped(tokenizer):
+    text = "Bern lies near Bern"
+    spans = [Span(0, 4), Span(15, 19), Span(4, 5), Span(9, 9)]
+    encoding = encode(tokenizer, text, None)
+    found = token_ranges(spans, text, None, encoding["offsets"], encoding["sequence_ids"])
+    assert found[0] is not None and found[1] is not None and found[0][1] <= found[1][0]  # by place, not by word
+    assert found[2:] == [None, None]
+    assert align(
+        [Annotations(text, tuple(spans))], text, None, encoding["offsets"], encoding["sequence_ids"]
+    ).ranges == [[]]
+    assert token_ranges([], text, None, encoding["offsets"], encoding["sequence_ids"]) == []
+
+
+def test_a_span_alone_outside_its_text_is_refused(wordpiece):
+    encoding = encode(wordpiece, "Bern", None)
+    with pytest.raises(InputError, match=r"2\.\.9"):
+        token_ranges([Span(2, 9)], "Bern", None, encoding["offsets"], encoding["sequence_ids"])

@@ -295,3 +295,39 @@ def test_alignment_loads_no_torch():
     code = "import sys, infuser.signals; from infuser.signals import align; print('torch' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "False"
+
+
+@pytest.mark.parametrize("padding_side", ["right", "left"])
+def test_spans_are_placed_in_the_tokens_of_their_batch(padding_side):
+    tokenizer = tiny_tokenizer("bert", padding_side=padding_side)
+    collator = Collator(tokenizer, SOURCES, max_length=16)
+    examples = [
+        {"text": "the river and the river"},
+        {"text": "buy glipizide", "pair": "the old river"},
+        {"text": ""},
+        {"text": "old " * 20 + "town"},
+    ]
+    spans = [
+        [Span(18, 23), Span(4, 9), Span(0, 0)],
+        [Span(4, 13), Span(23, 28)],  # a pair is one text with a break of two characters between its sides
+        [],
+        [Span(80, 84), Span(0, 3)],
+    ]
+    batch, ranges = collator.place(examples, spans)
+    assert same(batch, collator(examples))  # knowledge and all
+
+    def tokens(row, place):
+        return tokenizer.convert_ids_to_tokens(batch["input_ids"][row, slice(*place)].tolist())
+
+    assert ranges[0][2] is None and ranges[3][0] is None  # blank, and cut off
+    assert tokens(0, ranges[0][0]) == tokens(0, ranges[0][1]) == ["river"]
+    assert ranges[0][0][0] - ranges[0][1][0] == 3
+    assert tokens(1, ranges[1][0]) == tokenizer.tokenize("glipizide") and tokens(1, ranges[1][1]) == ["river"]
+    assert ranges[2] == [] and tokens(3, ranges[3][1]) == ["old"]
+
+
+def test_spans_are_placed_for_every_example_and_not_in_choices(wordpiece):
+    with pytest.raises(InputError, match="multiple choice"):
+        Collator(wordpiece).place([{"text": ["a", "b"]}], [[]])
+    with pytest.raises(ValueError, match="shorter"):
+        Collator(wordpiece).place([{"text": "a"}, {"text": "b"}], [[]])

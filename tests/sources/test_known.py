@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from infuser.errors import InfuserError
-from infuser.knowledge.entity_scores import EntityScore, write_scores
+from infuser.knowledge.entity_scores import EntityScore, ScoredRelation, write_scores
 from infuser.sources import Entities
 from infuser.sources.known import Known
 from infuser.types import Annotations, Candidate, Link, Span, Term
@@ -56,6 +57,23 @@ def test_a_file_of_scores_is_read_once_and_travels_inside_the_saved_strategy(tmp
     assert repr(known) == "Known(threshold=0.8)"
 
 
+def test_links_of_known_relations_are_left_out_and_their_entities_stay(tmp_path: Path) -> None:
+    links = (Link(0, 1, 0.5, "on"), Link(0, 2, 1.0, "far from"), Link(1, 3), Link(2, 3, 0.7, "far from"))
+    found = replace(FOUND, links=links)
+    known = Known({"Q2": 0.9}, relations={"far from": 0.6, "on": 0.4, "": 0.4})
+    [kept] = known.select([found], SOURCE)
+    assert kept.spans == FOUND.spans[:3] and kept.links == (Link(0, 1, 0.5, "on"),)
+    assert known.why_relation("far from") == "the encoder tells it from others: 0.6 >= 0.5"
+    assert known.why_relation("on") is None and known.why_relation("unheard of") is None
+    [untouched] = Known({}, relations={"on": 0.4}).select([found], SOURCE)
+    assert untouched is found
+    rows = [ScoredRelation("far from", 0.6, 3), ScoredRelation("on", 0.4, 1), ScoredRelation("", 0.4, 1)]
+    path = write_scores(tmp_path / "scores.json", [EntityScore("Q2", 0.9, 1, "m")], {}, rows)
+    assert Known(path) == known and Known(path, relations={}) == Known({"Q2": 0.9})
+    again = Known.from_json(json.loads(json.dumps(known.to_json())))
+    assert again == known and "relations" not in Known({"Q2": 0.9}).to_json()  # an older infuser reads it
+
+
 @pytest.mark.parametrize(
     ("settings", "said"),
     [
@@ -66,6 +84,8 @@ def test_a_file_of_scores_is_read_once_and_travels_inside_the_saved_strategy(tmp
         ({"scores": {}, "threshold": 2}, "threshold is 2"),
         ({"scores": {}, "threshold": float("nan")}, "threshold is nan"),
         ({"scores": "nowhere.json"}, r"nowhere\.json"),
+        ({"scores": {}, "relations": {"P36": 1.5}}, r"'P36' is 1\.5"),
+        ({"scores": {}, "relations": ["P36"]}, "Scores of relations were given as list"),
     ],
 )
 def test_scores_that_cannot_be_used_are_refused(settings: dict[str, Any], said: str) -> None:

@@ -8,13 +8,14 @@ import typer
 from typer.core import TyperGroup
 
 from infuser import __version__
-from infuser.cli import assets, candidates, correlation, gazetteer, graph, linker, vectors
+from infuser.cli import assets, candidates, correlation, gazetteer, graph, linker, relations, vectors
 from infuser.cli.annotate import annotate
 from infuser.cli.demo import demo
 from infuser.cli.diagnose import diagnose
 from infuser.cli.explain import explain
 from infuser.cli.link import link
 from infuser.cli.predict import predict
+from infuser.cli.probe import probe
 from infuser.cli.select import select
 from infuser.cli.train import train
 from infuser.errors import InfuserError, InputError, SourceError, UnknownNameError
@@ -66,10 +67,12 @@ app.command()(train)
 app.command()(predict)
 app.command()(explain)
 app.command()(diagnose)
+app.command()(probe)
 app.command()(select)
 app.command()(annotate)
 app.command()(link)
 app.add_typer(linker.app, name="linker")
+app.add_typer(relations.app, name="relations")
 app.add_typer(graph.app, name="graph")
 app.add_typer(candidates.app, name="candidates")
 app.add_typer(vectors.app, name="vectors")

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import typer
 from rich.console import Console
@@ -26,6 +27,16 @@ if TYPE_CHECKING:
     from infuser.types import Source
 
 _READING = "What is read"
+
+
+class _Encoder(NamedTuple):
+    """An encoder with what reads for it."""
+
+    name: str
+    model: PreTrainedModel
+    tokenizer: PreTrainedTokenizerBase
+    sources: Sequence[Source]
+    """Of an infused one; a plain one has none."""
 
 
 def _of_reading(*flags: str, **options: Any) -> Any:
@@ -64,7 +75,7 @@ def probe(
         Path | None,
         typer.Option(
             metavar="FILE.json",
-            help="Also score every relation and entity, for infuser select --known FILE.",
+            help="Also score every relation and entity, for infuser select --known FILE; stricter with --pairs.",
             show_default=False,
         ),
     ] = None,
@@ -112,10 +123,10 @@ def probe(
     names = None if labels is None else {id: of_id[0] for id, of_id in read_aliases([labels]).items()}
     train, tested, notes = _read(data, test, format, names, seed, told)
     given = [encoder, *([compare] if compare else [])]
-    folders = [find_checkpoint(name, told) for name in given]
-    with loading(told, "torch and transformers"):
-        from infuser.probes.relations import ProbeSettings, probe_report
-        from infuser.reports.probe_page import write_probe
+    opened = [_open(name, told) for name in given]  # both at once: a wrong name is known before an hour of work
+    from infuser.probes.relations import ProbeSettings, probe_report
+    from infuser.reports.probe_page import write_probe
+
     settings = ProbeSettings(
         kind=features,
         pooling=pooling,
@@ -128,7 +139,8 @@ def probe(
         strength=strength,
         seed=seed,
     )
-    probed = [_probe(name, folder, train, tested, settings, told) for name, folder in zip(given, folders, strict=True)]
+    asked = [settings, replace(settings, scores=False)]  # of the second nobody wants scores
+    probed = [_probe(one, train, tested, how, told) for one, how in zip(opened, asked, strict=False)]
     facts = {
         "Encoders": ", ".join(given),
         "Training texts": f"{len(train):,}, {data.name}",
@@ -140,7 +152,7 @@ def probe(
     console.print(f"\nPage: {page}", markup=False, highlight=False, soft_wrap=True)
     if scores is not None:
         _write_scores(scores, probed[0], encoder, [*train, *tested], settings)
-    _tell_next(console, data, encoder, compare, scores)
+    _tell_next(console, encoder, compare, scores)
 
 
 def _read(
@@ -163,52 +175,59 @@ def _read(
     return train, tested, notes
 
 
-def _open(name: str, folder: str) -> tuple[PreTrainedModel, PreTrainedTokenizerBase, Sequence[Source]]:
-    """Return an encoder, its tokenizer and, of an infused one, its sources; on the fastest device."""
-    import torch
+def _open(name: str, told: Console) -> _Encoder:
+    """Return an encoder on the fastest device."""
+    folder = find_checkpoint(name, told)
+    with loading(told, name):
+        import torch
 
-    import infuser
-    from infuser.infused import load_model, load_tokenizer
+        import infuser
+        from infuser.infused import load_model, load_tokenizer
 
-    model: Any
-    if (Path(name) / CARD).exists():
-        infused = infuser.load(name)
-        model, tokenizer, sources = infused.model, infused.tokenizer, infused.sources
-    else:
-        model, tokenizer, sources = load_model(folder, "encoder"), load_tokenizer(folder), ()
-    if torch.cuda.is_available():
-        model.to("cuda")
-    return model, tokenizer, sources
+        opened: Any
+        if (Path(name) / CARD).exists():
+            infused = infuser.load(name)
+            opened = _Encoder(_called(name), infused.model, infused.tokenizer, infused.sources)
+        else:
+            opened = _Encoder(_called(name), load_model(folder, "encoder"), load_tokenizer(folder), ())
+        if torch.cuda.is_available():
+            opened.model.to("cuda")
+    encoder: _Encoder = opened
+    return encoder
+
+
+def _called(name: str) -> str:
+    """Return a short name: that of a folder, with the run's for RUN/model, or the hub id or asset as it is."""
+    path = Path(name).resolve()
+    if not path.exists():
+        return name
+    return f"{path.parent.name}/{path.name}" if path.name == "model" else path.name
 
 
 def _probe(
-    name: str,
-    folder: str,
+    encoder: _Encoder,
     train: Sequence[RelationText],
     tested: Sequence[RelationText],
     settings: ProbeSettings,
     told: Console,
 ) -> ProbedEncoder:
-    from dataclasses import replace
-
     from infuser.probes.relations import probe_relations
 
-    with loading(told, name):
-        model, tokenizer, sources = _open(name, folder)
-    if sources:
-        settings = replace(settings, scores=False)  # they say what a plain encoder knows
-    called = Path(name).name if Path(name).exists() else name
-    called = f"{Path(name).resolve().parent.name}/{called}" if called == "model" else called  # RUN/model
     return probe_relations(
-        model, tokenizer, train, tested, sources=sources, name=called, settings=settings, progress=told.is_terminal
+        encoder.model,
+        encoder.tokenizer,
+        train,
+        tested,
+        sources=encoder.sources,
+        name=encoder.name,
+        settings=settings,
+        progress=told.is_terminal,
     )
 
 
 def _write_scores(
     path: Path, probed: ProbedEncoder, encoder: str, texts: Sequence[RelationText], settings: ProbeSettings
 ) -> None:
-    from dataclasses import asdict
-
     from infuser.knowledge.entity_scores import digest_of_texts, write_scores
 
     reading = probed.reading
@@ -219,7 +238,7 @@ def _write_scores(
         "features": reading.features,
         "seed": settings.seed,
         "accuracy": reading.scores.accuracy,
-        "controls": {name: asdict(scores)["accuracy"] for name, scores in reading.controls.items()},
+        "controls": {name: scores.accuracy for name, scores in reading.controls.items()},
     }
     write_scores(path, probed.entity_scores, about, probed.relation_scores)
 
@@ -240,7 +259,7 @@ def _tell(console: Console, report: ProbeReport) -> None:
     console.print(table)
 
 
-def _tell_next(console: Console, data: Path, encoder: str, compare: str | None, scores: Path | None) -> None:
+def _tell_next(console: Console, encoder: str, compare: str | None, scores: Path | None) -> None:
     steps = []
     if scores is not None:
         console.print(f"Scores: {scores}", markup=False, highlight=False, soft_wrap=True)

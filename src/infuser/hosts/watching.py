@@ -10,20 +10,21 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from infuser.errors import HostError
 from infuser.hosts.anatomy import attentions
-from infuser.hosts.attention import showing_weights
+from infuser.hosts.attention import plug_in, showing_weights, unplug
 
 
 @contextmanager
 def watching_attention(host: PreTrainedModel, see: Callable[[Tensor], None]) -> Iterator[None]:
-    """Call `see` with the weights (batch, heads, seq, keys) of each layer, lower to upper, whenever the host reads.
+    """Call `see` with the weights (batch, heads, seq, seq) of each layer, lower to upper, whenever the host reads.
 
-    Keys beyond the sequence are auxiliary terms of an infused host. Where all layers share one module, it is seen once
-    per layer all the same.
+    What an infused host gives to auxiliary terms is left out, so its rows may sum to less than 1. Where all layers
+    share one module, it is seen once per layer all the same.
     """
 
     def hand_over(module: nn.Module, args: Any, out: Any) -> None:
@@ -36,8 +37,25 @@ def watching_attention(host: PreTrainedModel, see: Callable[[Tensor], None]) -> 
 
     hooks = [module.register_forward_hook(hand_over) for module in attentions(host)]
     try:
-        with showing_weights(host):
+        with _finite_masks(host), showing_weights(host):
             yield
     finally:
         for hook in hooks:
             hook.remove()
+
+
+@contextmanager
+def _finite_masks(host: PreTrainedModel) -> Iterator[None]:
+    """Let a host in float64 use our attention functions for a while, plain as it is.
+
+    Hosts that form their weights in float32 (ModernBERT) turn the lowest float64 of their own mask into minus infinity:
+    a padding token whose window holds nothing but padding is then read as NaN, and the next layer reads it everywhere.
+    """
+    name = host.config._attn_implementation
+    if host.dtype == torch.float64:
+        plug_in(host)
+    try:
+        yield
+    finally:
+        if host.config._attn_implementation != name:
+            unplug(host)

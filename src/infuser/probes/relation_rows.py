@@ -5,7 +5,7 @@ What is chosen depends on the texts and the seed, not on the encoder, so that tw
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
@@ -77,19 +77,25 @@ def choose_rows(
 
     None are those that the data calls so, negated ones, and for the rest pairs that nobody called a relation.
     """
-    drawn = sample_negatives(texts, seed=seed)
+    drawn = sample_negatives(texts, seed=seed)  # before relations are left out: a pair that has one is not none
     asked: list[RelationText] = []
     truth: list[str] = []
-    for text, none in zip(texts, drawn, strict=True):
+    of_text: list[int] = []
+    said: list[bool] = []
+    for number, (text, none) in enumerate(zip(texts, drawn, strict=True)):
         facts = [one for one in text.triples if is_fact(one) and (relations is None or one.relation in relations)]
         negated = [one for one in text.triples if one.negated and one.relation != NO_RELATION]
         nothing = [*negated, *none.triples]
         asked.append(replace(text, triples=(*facts, *nothing)))
         truth += [*(fact.relation for fact in facts), *[NO_RELATION] * len(nothing)]
-    rank = np.random.default_rng(seed).permutation(len(truth))
-    rows = Rows(asked, np.array(truth, dtype=object), rank)
+        of_text += [number] * len(asked[-1].triples)
+        said += [one in text.triples for one in asked[-1].triples]
+    rows = Rows(asked, np.array(truth, dtype=object), np.random.default_rng(seed).permutation(len(truth)))
     kept = _of_each_relation(rows, per_relation)
-    return rows.kept(np.sort(np.concatenate([kept, rows.lowest(~rows.facts, len(kept))])))
+    # pairs that nobody called a relation come from texts that are read anyway, so that the texts give nothing away
+    beside = np.isin(of_text, np.array(of_text, dtype=np.int64)[kept])
+    others = rows.lowest(~rows.facts & (beside | np.array(said, dtype=bool)), len(kept))
+    return rows.kept(np.sort(np.concatenate([kept, others])))
 
 
 def _of_each_relation(rows: Rows, per_relation: int | None) -> Ints:
@@ -97,7 +103,7 @@ def _of_each_relation(rows: Rows, per_relation: int | None) -> Ints:
     facts = rows.lowest(rows.facts, len(rows.truth))
     if per_relation is None:
         return facts
-    seen: dict[str, int] = defaultdict(int)
+    seen: Counter[str] = Counter()
     kept = []
     for place in facts.tolist():
         seen[rows.truth[place]] += 1

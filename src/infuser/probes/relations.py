@@ -36,7 +36,7 @@ from infuser.probes.relation_rows import Rows, Seen, choose_rows
 from infuser.relations.examples import RelationText, relation_labels
 from infuser.relations.features import FeatureSettings, Kind, Pooling, SpanReader
 from infuser.relations.streaming import write_features
-from infuser.reports.probe import EncoderReading, ProbeReport
+from infuser.reports.probe import EncoderReading, ProbeReport, ProbeScores
 from infuser.reports.report import installed_versions
 from infuser.types import Source
 
@@ -175,9 +175,9 @@ def _look(
         linked=own.which.classes,
         clusters=clusters,
     )
-    told = _facts(settings, seen, curves, reader.shape)
+    told, notes = _facts(settings, seen, curves, reader.shape), _notes(name, settings, seen, own, reading.control)
     named = {relation: labels[relation] for relation in own.which.classes}
-    return ProbedEncoder(reading, relations, entities, told, tuple(_notes(name, settings, seen, own)), named)
+    return ProbedEncoder(reading, relations, entities, told, tuple(notes), named)
 
 
 def probe_report(
@@ -261,7 +261,9 @@ def _facts(
     return facts | {"Strength of the classifiers (C)": f"{settings.strength:g}", "Seed": str(settings.seed)}
 
 
-def _notes(name: str, settings: ProbeSettings, seen: Sequence[Seen], own: Answers) -> list[str]:
+def _notes(
+    name: str, settings: ProbeSettings, seen: Sequence[Seen], own: Answers, random: ProbeScores | None
+) -> list[str]:
     notes = []
     readable = np.concatenate([one.readable for one in seen])
     n_lost = int((~readable).sum())
@@ -277,6 +279,13 @@ def _notes(name: str, settings: ProbeSettings, seen: Sequence[Seen], own: Answer
     both = {text.text for text in seen[0].rows.texts} & {text.text for text in seen[1].rows.texts}
     if both:
         notes.append(f"{len(both):,} test texts are training texts, too; the scores flatter.")
+    if settings.trigger and random is not None:
+        chance = 1 / len(own.which.classes)
+        if random.accuracy - chance > (own.scores.accuracy - chance) / 2:
+            notes.append(
+                f"The form of {name} with random weights names the relation in {100 * random.accuracy:.1f} % of the "
+                "cases: the words that say it give it away to any classifier. Look at pairs alone, without these words."
+            )
     for what, model in (("gate", own.gate), ("relation classifier", own.which)):
         if not model.converged:
             notes.append(f"The {what} stopped before it had converged; its weights are not the best ones.")

@@ -34,7 +34,7 @@ class CandidateRule:
 
     max_spans: int = 40
     """Spans of a text that are paired at all: the first ones in the text."""
-    max_pairs: int = 120
+    max_pairs: int = 400
     """Ordered pairs of spans: the nearest ones; "A, B" and "B, A" are two."""
     max_triggers: int = 3
     """Triggers tried for each pair."""

@@ -1,5 +1,9 @@
 """Two linear models on standardised features: a gate ("is it a relation?") and a classifier ("which one?").
 
+The paper's classifier knows relations only, so whatever passes the gate gets one. Ours may know "none of them" as a
+class, too: then two models must be convinced, and on T-REx that is worth more than any other setting (see
+docs/methods/attention-relations.md).
+
 Numbers only: this file knows neither encoders nor texts. scikit-learn fits, a few arrays are kept, and NumPy answers;
 so a saved model is arrays and JSON, and answers alike under every version of scikit-learn.
 """
@@ -15,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from infuser.errors import InputError
+from infuser.relations.examples import NO_RELATION
 
 _log = logging.getLogger(__name__)
 _ROWS = 65_536
@@ -126,7 +131,7 @@ class Decided:
     gate: Floats
     """How probable it is that the row is a relation, (rows,)."""
     each: Floats
-    """How probable each relation is if it is one, (rows, relations)."""
+    """How probable the classifier finds each relation, (rows, relations); what is missing to 1 is "none of them"."""
     relations: tuple[str, ...]
 
     @property
@@ -137,7 +142,7 @@ class Decided:
 
     @property
     def best_probability(self) -> Floats:
-        """How probable it is if the row is a relation."""
+        """How probable the classifier finds it."""
         return self.each[np.arange(len(self.each)), self.best]
 
     def accepted(self, thresholds: Thresholds) -> NDArray[np.bool_]:
@@ -161,11 +166,15 @@ class TwoStage:
         relations: Sequence[str],
         nothing: NDArray[np.float32],
         *,
+        none_class: bool = True,
         strength: float = 1.0,
         gate_strength: float | None = None,
         max_iter: int = 1000,
     ) -> Self:
-        """Learn from the features of triples with their relations, and from those of triples that are none."""
+        """Learn from the features of triples with their relations, and from those of triples that are none.
+
+        With `none_class` the classifier learns from both, too.
+        """
         both = np.concatenate([features, nothing])
         truth = [YES] * len(features) + [NO] * len(nothing)
         gate = Linear.fitted(
@@ -176,20 +185,34 @@ class TwoStage:
                 f"The gate learns from triples that are relations and from triples that are none; there are "
                 f"{len(features)} and {len(nothing)}. Give texts with further mentions, or a source that finds them."
             )
-        return cls(gate, Linear.fitted(features, relations, strength=strength, max_iter=max_iter))
+        names = [*relations, *[NO_RELATION] * len(nothing)] if none_class else relations
+        which = Linear.fitted(both if none_class else features, names, strength=strength, max_iter=max_iter)
+        return cls(gate, which)
+
+    @property
+    def relations(self) -> tuple[str, ...]:
+        """What can be told."""
+        return tuple(name for name in self.which.classes if name != NO_RELATION)
 
     def decide(self, features: NDArray[np.floating]) -> Decided:
         """Ask both models about features (rows, features)."""
-        return Decided(self.gate.probabilities(features)[:, 1], self.which.probabilities(features), self.which.classes)
+        each = self.which.probabilities(features)[:, self._places()]
+        return Decided(self.gate.probabilities(features)[:, 1], each, self.relations)
 
     def contributions(self, features: NDArray[np.floating], relation: NDArray[np.int64]) -> Floats:
         """Return what each feature adds to the decision for one relation per row, (rows, features).
 
-        The decision's score is the gate's logit and the relation's logit above the average of all relations.
+        The decision's score is the gate's logit and the relation's logit above the average of all classes.
         """
         gate, which = self.gate, self.which
-        told: Floats = gate.scaled(features) * gate.weights[0] + which.scaled(features) * which.centred()[relation]
+        told: Floats = (
+            gate.scaled(features) * gate.weights[0] + which.scaled(features) * which.centred()[self._places()[relation]]
+        )
         return told
+
+    def _places(self) -> NDArray[np.int64]:
+        """Return where the relations stand among the classifier's classes."""
+        return np.flatnonzero([name != NO_RELATION for name in self.which.classes])
 
     def tensors(self) -> dict[str, Floats]:
         """Return all arrays by name, for a file."""
@@ -200,9 +223,11 @@ class TwoStage:
         }
 
     @classmethod
-    def from_tensors(cls, tensors: Mapping[str, Floats], relations: Sequence[str], thresholds: Thresholds) -> Self:
+    def from_tensors(cls, tensors: Mapping[str, Floats], classes: Sequence[str], thresholds: Thresholds) -> Self:
         """Return the model that `tensors` described."""
-        gate, which = (
-            [tensors[f"{part}.{name}"] for name in ("mean", "scale", "weights", "bias")] for part in ("gate", "which")
-        )
-        return cls(Linear((NO, YES), *gate), Linear(tuple(relations), *which), thresholds)
+
+        def linear(part: str, names: tuple[str, ...]) -> Linear:
+            mean, scale, weights, bias = (tensors[f"{part}.{name}"] for name in ("mean", "scale", "weights", "bias"))
+            return Linear(names, mean, scale, weights, bias)
+
+        return cls(linear("gate", (NO, YES)), linear("which", tuple(classes)), thresholds)

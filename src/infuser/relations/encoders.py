@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import json
 from dataclasses import dataclass
 from pathlib import Path
 
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from infuser.annotating.fingerprints import fingerprint
+from infuser.hosts import n_blocks
 from infuser.infused import Infused, load, load_model, load_tokenizer
 from infuser.saving import digest
 from infuser.types import Source
@@ -43,11 +45,15 @@ def open_encoder(given: str | Path | Encoder | Infused) -> Encoder:
 def mark_of_encoder(encoder: Encoder) -> str:
     """Return a digest of all that decides what an encoder's heads attend to: weights, tokenizer and knowledge.
 
-    A head for a task does not count: it looks at attention but does not change it. A source whose content cannot be
-    written down counts by its class.
+    A head for a task does not count, nor does the pooler: they look at attention but do not change it, and where a
+    checkpoint has none they are drawn anew with every load. Neither does the cutting and padding that the tokenizer
+    was last asked for. A source whose content cannot be written down counts by its class.
     """
-    total = hashlib.sha256(digest(encoder.model.base_model.state_dict()).encode())
-    total.update(encoder.tokenizer.backend_tokenizer.to_str().encode())
+    weights = encoder.model.base_model.state_dict()
+    total = hashlib.sha256(digest({name: weights[name] for name in weights if not name.startswith("pooler.")}).encode())
+    total.update(f"{n_blocks(encoder.model)} {encoder.model.config.num_attention_heads}".encode())
+    pieces = json.loads(encoder.tokenizer.backend_tokenizer.to_str()) | {"truncation": None, "padding": None}
+    total.update(json.dumps(pieces).encode())
     for source in encoder.sources:
         total.update((fingerprint(source) or type(source).__name__).encode())
     return total.hexdigest()

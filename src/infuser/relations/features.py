@@ -1,14 +1,15 @@
 """What an encoder's heads say about triples: attention between their spans, pooled for a whole batch at once.
 
 For every layer and head there is one number per direction: the attention that flows from the tokens of one span to
-those of the other, summed over both (or averaged). Special tokens belong to no span, so they are cut. Spans are found by
-their character offsets, never by their words: the same name twice in a sentence is two places.
+those of the other, summed over both (or averaged). Special tokens belong to no span, so they are cut. Spans are found
+by their character offsets, never by their words: the same name twice in a sentence is two places.
 
 With `kind="embeddings"` the features are the states of every layer instead, averaged over each span.
 """
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
@@ -95,7 +96,9 @@ class SpanReader:
         self.model, self.tokenizer, self.sources = model, tokenizer, tuple(sources)
         self.settings = settings or FeatureSettings()
         self.batch_size = batch_size
-        self._collator = Collator(tokenizer, self.sources, max_length=longest_input(model, tokenizer))
+        padding_behind = copy.copy(tokenizer)
+        padding_behind.padding_side = "right"  # before a text it would move the positions that most encoders count
+        self._collator = Collator(padding_behind, self.sources, max_length=longest_input(model, tokenizer))
 
     @property
     def shape(self) -> tuple[int, int, int]:
@@ -133,7 +136,7 @@ class SpanReader:
                 bar.update(len(some))
 
     def _n_rows(self, longest: str) -> int:
-        """Return how many texts are read together; the longest comes first; fewer than two characters per token are rare."""
+        """Return how many texts are read together, the longest of them given; two characters per token are few."""
         n_tokens = min(self._collator.max_length or len(longest), len(longest) // 2 + 3)
         n_weights: int = self.model.config.num_attention_heads * n_tokens**2
         return max(1, min(self.batch_size, _MOST_WEIGHTS // n_weights))
@@ -156,16 +159,14 @@ class SpanReader:
         """Return (triples, layers, heads, directions)."""
         n_directions = len(self.settings.directions)
         origin, target = spans[:, _FROM[:n_directions]], spans[:, _TO[:n_directions]]  # (triples, directions)
-        if self.settings.pooling == "mean":
-            members = members / lengths.clamp(min=1)[..., None]
-        members = members.to(next(self.model.parameters()).dtype)
+        n_weights = (lengths[rows[:, None], origin] * lengths[rows[:, None], target]).clamp(min=1)[:, None]
         layers: list[Tensor] = []
 
         def pool(weights: Tensor) -> None:
-            n_tokens = members.shape[-1]
-            from_spans = members[:, None] @ weights[..., :n_tokens]  # (batch, heads, spans, seq); terms stand behind
-            between = from_spans @ members[:, None].mT  # (batch, heads, spans, spans)
-            layers.append(between[rows[:, None], :, origin, target].mT)  # (triples, heads, directions)
+            of_spans = members[:, None].to(weights.dtype)  # (batch, 1, spans, seq)
+            between = of_spans @ weights @ of_spans.mT  # (batch, heads, spans, spans)
+            pooled = between[rows[:, None], :, origin, target].mT  # (triples, heads, directions)
+            layers.append(pooled / n_weights if self.settings.pooling == "mean" else pooled)
 
         encoder: Any = self.model.base_model
         with watching_attention(self.model, pool):
@@ -178,8 +179,9 @@ class SpanReader:
         """Return (triples, layers + 1, spans, hidden)."""
         encoder: Any = self.model.base_model
         states = encoder(**batch, output_hidden_states=True).hidden_states
-        members = (members / lengths.clamp(min=1)[..., None]).to(states[0].dtype)
-        return torch.stack([(members @ layer)[rows[:, None], spans] for layer in states], dim=1)
+        n_tokens = lengths[rows[:, None], spans].clamp(min=1)[..., None]  # (triples, spans, 1)
+        of_spans = members.to(states[0].dtype)
+        return torch.stack([(of_spans @ layer)[rows[:, None], spans] / n_tokens for layer in states], dim=1)
 
 
 class _Places:
@@ -220,4 +222,4 @@ def _members(ranges: Sequence[Sequence[Range]], n_tokens: int, device: torch.dev
     edges = torch.tensor(borders, device=device)  # (batch, spans, 2)
     positions = torch.arange(n_tokens, device=device)
     members = (positions >= edges[..., :1]) & (positions < edges[..., 1:])
-    return members.float(), edges[..., 1] - edges[..., 0]
+    return members, edges[..., 1] - edges[..., 0]

@@ -7,7 +7,8 @@ The same data and seed give the same bytes.
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+import math
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -28,7 +29,7 @@ _WEIGHTS = "relations.safetensors"
 _KIND, _VERSION = "infuser relations", 1
 _SETTINGS = (
     *("relations", "kind", "pooling", "trigger", "gate", "best", "strength", "gate_strength", "negatives"),
-    *("most_triples", "max_iter", "batch_size", "seed"),
+    *("none_class", "most_triples", "max_iter", "batch_size", "seed"),
 )
 
 _Model = TypeVar("_Model", bound="AttentionRelations")
@@ -49,7 +50,7 @@ def save(model: AttentionRelations, folder: Path) -> None:
         "rule": asdict(model._rule()),
         "shape": list(model.reader().shape),
         "trigger": model.trigger_,
-        "relations": list(learned.which.classes),
+        "classes": list(learned.which.classes),
         "labels": model.labels_,
         "thresholds": asdict(learned.thresholds),
         "converged": [learned.gate.converged, learned.which.converged],
@@ -62,33 +63,58 @@ def save(model: AttentionRelations, folder: Path) -> None:
 
 def load(cls: type[_Model], folder: Path, encoder: Any) -> _Model:
     """Read a model back, and refuse an encoder that it was not fitted on."""
+    from safetensors import SafetensorError
     from safetensors.numpy import load_file
 
     card = read_card(folder)
-    given = card["encoder"]["name"] if encoder is None else encoder
-    if given is None:
-        raise CheckpointError(f"{folder} was fitted on a live model without a name. Give it: load(..., encoder=model).")
     try:
+        name, mark = card["encoder"]["name"], card["encoder"]["digest"]
+        given = name if encoder is None else encoder
+        if given is None:
+            raise CheckpointError(
+                f"{folder} was fitted on a live model without a name. Give it: load(..., encoder=model)."
+            )
         tensors = load_file(folder / _WEIGHTS)
         settings = card["settings"]
         rule, thresholds = CandidateRule(**card["rule"]), Thresholds(**card["thresholds"])
-        learned = TwoStage.from_tensors(tensors, card["relations"], thresholds)
+        learned = _checked(TwoStage.from_tensors(tensors, card["classes"], thresholds), math.prod(card["shape"]))
+        gate_converged, which_converged = card["converged"]
+        learned = replace(
+            learned,
+            gate=replace(learned.gate, converged=bool(gate_converged)),
+            which=replace(learned.which, converged=bool(which_converged)),
+        )
         model = cls(given, rule=rule, **settings)
         model.trigger_, model.labels_, model.n_unread_ = bool(card["trigger"]), dict(card["labels"]), 0
         model.triggers_ = TriggerWords.from_json(card["trigger_words"])
-    except (OSError, KeyError, TypeError, ValueError) as error:
+    except (OSError, AttributeError, KeyError, TypeError, ValueError, SafetensorError) as error:
         if isinstance(error, CheckpointError):
             raise
-        raise CheckpointError(f"{folder} is damaged: {error}. Fit and save the model again.") from error
-    found = mark_of_encoder(model.opened())
-    if found != card["encoder"]["digest"]:
         raise CheckpointError(
-            f"{folder} was fitted on another encoder ({card['encoder']['name']!r}, digest "
-            f"{card['encoder']['digest'][:12]}); {str(given)!r} has the digest {found[:12]}: other weights, another "
+            f"{folder} is damaged: {type(error).__name__}: {error}. Fit and save the model again."
+        ) from error
+    opened = model.opened()
+    found = mark_of_encoder(opened)
+    if found != mark:
+        raise CheckpointError(
+            f"{folder} was fitted on another encoder ({name or 'a live model'}, digest {str(mark)[:12]}); "
+            f"{opened.base or type(opened.model).__name__} has the digest {found[:12]}: other weights, another "
             "tokenizer or other knowledge. Give the encoder it was fitted on, or fit again."
         )
     model.model_ = learned
     return model
+
+
+def _checked(learned: TwoStage, n_features: int) -> TwoStage:
+    """Refuse arrays that do not fit together: numbers from broken files must not become answers."""
+    for name, part in (("gate", learned.gate), ("which", learned.which)):
+        n_rows = {1: 0, 2: 1}.get(len(part.classes), len(part.classes))
+        shapes = {"mean": (n_features,), "scale": (n_features,), "weights": (n_rows, n_features), "bias": (n_rows,)}
+        for array, shape in shapes.items():
+            found = part.arrays()[array]
+            if found.shape != shape or found.dtype != np.float64:
+                raise ValueError(f"{name}.{array} is {found.dtype} {found.shape}, not float64 {shape}")
+    return learned
 
 
 def read_card(folder: Path) -> dict[str, Any]:

@@ -11,10 +11,10 @@ triples in raw text see `extracting.extract`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,6 +32,9 @@ from infuser.relations.finding import find_candidates
 from infuser.relations.negatives import is_fact, sample_negatives
 from infuser.relations.trigger_words import TriggerWords
 from infuser.types import Source
+
+if TYPE_CHECKING:
+    from infuser.relations.extracting import Found
 
 _log = logging.getLogger(__name__)
 
@@ -51,7 +54,8 @@ class AttentionRelations(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
         best: float = 0.2,
         strength: float = 1.0,
         gate_strength: float | None = None,
-        negatives: float = 1.0,
+        negatives: float = 5.0,
+        none_class: bool = True,
         rule: CandidateRule | None = None,
         most_triples: int = 200_000,
         max_iter: int = 1000,
@@ -66,7 +70,8 @@ class AttentionRelations(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
         trigger: read the words that say the relation, too; None for "if every triple of the data has some".
         gate, best: thresholds of the decision (the paper's); `fit` tunes them if it is given dev data.
         strength, gate_strength: scikit-learn's C of the classifier and of the gate (None: the same).
-        negatives: triples that are none, for each that is one.
+        negatives: triples that are none, for each that is one (the paper: 1).
+        none_class: let the classifier know "none of them", too (the paper's knows relations only).
         rule: how many triples of a text are asked about.
         most_triples: texts are drawn for the fit until they hold so many, so that it fits into memory.
         """
@@ -80,6 +85,7 @@ class AttentionRelations(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
         self.strength = strength
         self.gate_strength = gate_strength
         self.negatives = negatives
+        self.none_class = none_class
         self.rule = rule
         self.most_triples = most_triples
         self.max_iter = max_iter
@@ -129,6 +135,7 @@ class AttentionRelations(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
             values[readable & yes],
             truth[readable & yes].tolist(),
             values[readable & ~yes],
+            none_class=self.none_class,
             strength=self.strength,
             gate_strength=self.gate_strength,
             max_iter=self.max_iter,
@@ -144,7 +151,7 @@ class AttentionRelations(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
     @property
     def classes_(self) -> NDArray[np.str_]:
         """What `predict` may answer, in the order of `predict_proba`: "no relation" first."""
-        return np.array([NO_RELATION, *self._fitted().which.classes])
+        return np.array([NO_RELATION, *self._fitted().relations])
 
     @property
     def thresholds_(self) -> Thresholds:
@@ -174,8 +181,8 @@ class AttentionRelations(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
         The probability of a relation is the gate's times the classifier's.
         """
         decided, readable = self.decide(X)
-        gate = np.where(readable, decided.gate, 0.0)[:, None]
-        return np.concatenate([1 - gate, gate * decided.each], axis=1)
+        each = np.where(readable, decided.gate, 0.0)[:, None] * decided.each
+        return np.concatenate([1 - each.sum(axis=1, keepdims=True), each], axis=1)
 
     def score(
         self, X: Sequence[RelationText], y: Sequence[str] | None = None, sample_weight: Sequence[float] | None = None
@@ -186,6 +193,12 @@ class AttentionRelations(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
         truth = [triple.relation if is_fact(triple) else NO_RELATION for text in texts for triple in text.triples]
         right = self.predict(texts) == [relation if relation in known else NO_RELATION for relation in truth]
         return float(np.average(right, weights=sample_weight))
+
+    def extract(self, texts: Iterable[str | RelationText], spans: Sequence[Source] = ()) -> Iterator[list[Found]]:
+        """Yield the triples found in each text, between spans that these sources find; see `extracting.extract`."""
+        from infuser.relations.extracting import extract
+
+        return extract(self, texts, spans)
 
     def save(self, folder: str | Path) -> None:
         """Write the fitted model as JSON and safetensors; the encoder itself is not written, but its digest is."""

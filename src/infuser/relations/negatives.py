@@ -1,15 +1,14 @@
 """Triples that are none, to teach the gate: pairs of one text that nobody called a relation.
 
 They are drawn from what could have been asked: the candidates of an extraction or, where there are none, the known
-mentions of the text and random stretches of its words, as long as the mentions of the data are. A pair that touches a
-known one in both its spans is never drawn: "commune" and "a commune" are no different answers. What a text draws depends
-on its content and the seed alone, not on its neighbours.
+mentions of the text and random stretches of its words, as long as the spans of its own triples are. A pair that
+touches a known one in both its spans is never drawn: "commune" and "a commune" are no different answers. What a text
+draws depends on its content and the seed alone, not on its neighbours.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -44,11 +43,10 @@ def sample_negatives(
     """Return the texts with triples that are no relations, `per_triple` for each that is one, as far as there are any.
 
     Triples that the data itself calls no relation come first. `candidates` are what an extraction would ask about in
-    each text; without them spans are drawn from mentions and random words, with a trigger if the data has triggers.
+    each text; without them spans are drawn from mentions and random words, with a trigger if its triples have some.
     """
     if per_triple <= 0:
         raise InputError(f"per_triple={per_triple}: the gate needs at least some triples that are no relation.")
-    lengths = _Lengths(texts)
     negatives = []
     for place, text in enumerate(texts):
         rng = _generator(text, seed)
@@ -57,7 +55,7 @@ def sample_negatives(
         wanted = int(exact + rng.random()) - len(said)  # a share of a triple is one by chance
         drawn: list[Triple] = []
         if wanted > 0:
-            offered = lengths.random_triples(text, wanted * _TRIES, rng) if candidates is None else candidates[place]
+            offered = _random_triples(text, wanted * _TRIES, rng) if candidates is None else candidates[place]
             drawn = _drawn(text, offered, wanted, rng)
         negatives.append(replace(text, triples=(*said, *drawn)))
     return negatives
@@ -65,7 +63,11 @@ def sample_negatives(
 
 def _drawn(text: RelationText, offered: Sequence[Triple], wanted: int, rng: np.random.Generator) -> list[Triple]:
     taken = _Taken(text)
-    free = list(dict.fromkeys(triple for triple in offered if not taken.touches(triple)))
+    places: dict[tuple[tuple[int, int], ...], Triple] = {}  # a known mention and random words may be the same place
+    for triple in offered:
+        if not taken.touches(triple):
+            places.setdefault(tuple((part.start, part.end) for part in _parts(triple)), triple)
+    free = list(places.values())
     chosen = sorted(rng.choice(len(free), size=min(wanted, len(free)), replace=False).tolist()) if free else []
     return [replace(free[place], relation=NO_RELATION, label="") for place in chosen]
 
@@ -92,45 +94,37 @@ def _meet(span: Span, others: Sequence[Span]) -> bool:
     return any(span.start < other.end and other.start < span.end for other in others)
 
 
-class _Lengths:
-    """How many words mentions and triggers of the data have, to draw random ones alike."""
+def _random_triples(text: RelationText, n: int, rng: np.random.Generator) -> list[Triple]:
+    """Return up to `n` triples of different, separate spans: known mentions and random words alike."""
+    known, words = list(text.mentions()), list(word_borders(text.text))
+    said = [triple.trigger for triple in text.triples if triple.trigger is not None]
+    if len(words) < (3 if said else 2):
+        return []
+    span_lengths = [_n_words(text.text, span) for one in text.triples for span in (one.head, one.tail)]
+    trigger_lengths = [_n_words(text.text, span) for span in said]
+    triples = []
+    for _ in range(n):
+        head, tail = (_random_span(words, known, span_lengths, rng) for _ in range(2))
+        trigger = _random_span(words, said, trigger_lengths, rng) if said else None
+        parts = _parts(Triple(head, tail, NO_RELATION, trigger))
+        if not any(_meet(one, parts[:place]) for place, one in enumerate(parts)):
+            triples.append(Triple(head, tail, NO_RELATION, trigger))
+    return triples
 
-    def __init__(self, texts: Sequence[RelationText]) -> None:
-        spans: Counter[int] = Counter()
-        triggers: Counter[int] = Counter()
-        for text in texts:
-            for triple in text.triples:
-                spans.update((_n_words(text.text, triple.head), _n_words(text.text, triple.tail)))
-                if triple.trigger is not None:
-                    triggers[_n_words(text.text, triple.trigger)] += 1
-        self.spans, self.triggers = sorted(spans.elements()) or [1], sorted(triggers.elements())
 
-    def random_triples(self, text: RelationText, n: int, rng: np.random.Generator) -> list[Triple]:
-        """Return up to `n` triples of different, separate spans: known mentions and random words alike."""
-        words = list(word_borders(text.text))
-        if len(words) < (3 if self.triggers else 2):
-            return []
-        known = list(text.mentions())
-        said = [triple.trigger for triple in text.triples if triple.trigger is not None]
-        triples = []
-        for _ in range(n):
-            head, tail = (self._draw(words, known, self.spans, rng) for _ in range(2))
-            trigger = self._draw(words, said, self.triggers, rng) if self.triggers else None
-            parts = [part for part in (head, tail, trigger) if part is not None]
-            if not any(_meet(one, parts[:place]) for place, one in enumerate(parts)):
-                triples.append(Triple(head, tail, NO_RELATION, trigger))
-        return triples
+def _random_span(
+    words: Sequence[tuple[int, int]], known: Sequence[Span], lengths: Sequence[int], rng: np.random.Generator
+) -> Span:
+    """Return a known span or a random stretch of words, with the same chance."""
+    if known and rng.random() < 0.5:
+        return known[int(rng.integers(len(known)))]
+    n_words = min(lengths[int(rng.integers(len(lengths)))], len(words))
+    first = int(rng.integers(len(words) - n_words + 1))
+    return Span(words[first][0], words[first + n_words - 1][1])
 
-    @staticmethod
-    def _draw(
-        words: Sequence[tuple[int, int]], known: Sequence[Span], lengths: Sequence[int], rng: np.random.Generator
-    ) -> Span:
-        """Return a known span or a random stretch of words, with the same chance."""
-        if known and rng.random() < 0.5:
-            return known[int(rng.integers(len(known)))]
-        n_words = min(lengths[int(rng.integers(len(lengths)))], len(words))
-        first = int(rng.integers(len(words) - n_words + 1))
-        return Span(words[first][0], words[first + n_words - 1][1])
+
+def _parts(triple: Triple) -> list[Span]:
+    return [part for part in (triple.head, triple.tail, triple.trigger) if part is not None]
 
 
 def _n_words(text: str, span: Span) -> int:

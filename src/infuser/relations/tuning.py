@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from infuser.relations.model import AttentionRelations
 
 _GATES = np.concatenate([np.arange(0.0, 0.95, 0.05), [0.95, 0.97, 0.98, 0.99, 0.995, 0.998]])
-_BESTS = np.concatenate([np.arange(0.0, 0.95, 0.05), [0.95, 0.98]])
+_BESTS = np.concatenate([np.arange(0.0, 0.95, 0.05), [0.95, 0.97, 0.98, 0.99]])
 
 
 def tuned_thresholds(

@@ -1,0 +1,115 @@
+"""A fitted relation extractor as a reading for the probe's page: what it weighs, what it takes for what, how often."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from importlib.metadata import version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from infuser.cli.files import counted
+
+if TYPE_CHECKING:
+    from infuser.probes.relation_rows import Ints, Seen
+    from infuser.relations.classifier import Linear
+    from infuser.relations.examples import RelationText
+    from infuser.relations.model import AttentionRelations
+    from infuser.reports.probe import EncoderReading, ProbeReport
+
+_NEGATIVES = (
+    "Triples that are none are drawn here among mentions and random words, as infuser probe does; an extraction meets "
+    "harder ones. How right it is on raw text: infuser relations evaluate."
+)
+
+
+def report_fitted(
+    model: AttentionRelations, test: Sequence[RelationText], *, name: str, data: str, progress: bool = False
+) -> ProbeReport:
+    """Ask a fitted model about the triples of test texts, and return what it answered and what it weighs."""
+    from infuser.probes.relation_rows import Seen, choose_rows
+    from infuser.relations.streaming import write_features
+    from infuser.reports.probe import ProbeReport
+    from infuser.reports.report import installed_versions
+
+    rows = choose_rows(test, relations=model.model_.relations, seed=model.seed)
+    with tempfile.TemporaryDirectory(prefix="infuser-relations-", ignore_cleanup_errors=True) as folder:
+        features = write_features(model.reader(), rows.texts, Path(folder) / "test.npy", progress=progress)
+        seen = Seen.whole(rows, features)
+        reading = _read(model, seen, name)
+        n_lost = int((~seen.readable).sum())
+        facts = {
+            "Test triples": f"{len(seen.facts()):,} of {len(reading.relations):,} relations, {data}",
+            "Features": f"{' x '.join(map(str, model.reader().shape))} numbers per triple ({model.kind})",
+            "Thresholds": f"gate {model.thresholds_.gate:g}, best relation {model.thresholds_.best:g}",
+            "Seed": str(model.seed),
+        }
+        del seen, features  # a mapped file cannot be removed everywhere
+    notes = [_NEGATIVES]
+    if n_lost:
+        notes.append(
+            f"{counted(n_lost, 'triple')} of {len(rows.truth):,} could not be read (cut off, blank or without words "
+            "that say the relation) and are left out."
+        )
+    untested = len(model.model_.relations) - len(reading.relations)
+    if untested:
+        notes.append(f"{counted(untested, 'relation')} of the model have no test triple, so no score.")
+    versions = {**installed_versions(), "scikit-learn": version("scikit-learn")}
+    return ProbeReport((reading,), model.labels_, tuple(notes), facts, versions)
+
+
+def _read(model: AttentionRelations, seen: Seen, name: str) -> EncoderReading:
+    from infuser.probes.relation_parts import (
+        find_confusions,
+        find_importance,
+        grow_tree,
+        score_answers,
+        scores_by_relation,
+    )
+    from infuser.reports.probe import EncoderReading
+
+    gate, which = model.model_.gate, _relations_only(model.model_.which)
+    asked, right = seen.balanced()
+    said = _answers(gate, seen, asked)
+    binary = sum(one == other for one, other in zip(said, right, strict=True)) / len(right)
+    places = seen.facts(which.classes)
+    truth, answers = seen.rows.truth[places].tolist(), _answers(which, seen, places)
+    linkage, clusters = grow_tree(which)
+    reader = model.reader()
+    of_heads = model.kind == "attention"  # the states of a layer have no names that say anything
+    return EncoderReading(
+        name=name,
+        features=model.kind,
+        scores=score_answers(binary, truth, answers),
+        importance_gate=find_importance(gate, reader.shape) if of_heads else [],
+        importance_relations=find_importance(which, reader.shape) if of_heads else [],
+        directions=reader.settings.directions if of_heads else (),
+        relations=scores_by_relation(truth, answers, model.labels_),
+        confusions=find_confusions(truth, answers),
+        linkage=linkage,
+        linked=which.classes,
+        clusters=clusters,
+    )
+
+
+def _relations_only(which: Linear) -> Linear:
+    """Return a classifier without the class "none of them": what it would say if it had to name a relation."""
+    from infuser.relations.classifier import Linear
+    from infuser.relations.examples import NO_RELATION
+
+    kept = [place for place, name in enumerate(which.classes) if name != NO_RELATION]
+    if len(kept) == len(which.classes):
+        return which
+    bias = which.bias if len(which.classes) > 2 else np.concatenate([-which.bias, which.bias]) / 2
+    weights, bias = which.centred()[kept], bias[kept]
+    if len(kept) < 3:  # one row tells two classes apart, and none is needed for one
+        weights, bias = np.diff(weights, axis=0), np.diff(bias)
+    return Linear(tuple(which.classes[place] for place in kept), which.mean, which.scale, weights, bias)
+
+
+def _answers(model: Linear, seen: Seen, places: Ints) -> list[str]:
+    """Return the most probable class of each of some rows."""
+    best = model.probabilities(seen.matrix(places)).argmax(axis=1)
+    return [model.classes[number] for number in best.tolist()]
