@@ -16,6 +16,7 @@ from __future__ import annotations
 import argparse
 import json
 import platform
+import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -87,19 +88,21 @@ def trex_steps(seed: int, n_dev: int) -> dict[str, Callable[[], dict[str, Any]]]
     """Return the extractions from T-REx: ours, the paper's recipe, and ours on an encoder with random weights."""
     paper = {"negatives": 1.0, "none_class": False}
     return {
-        "trex": lambda: _trex(minilm(), {}, seed, n_dev, keep=True),
-        "trex, the paper's recipe": lambda: _trex(minilm(), paper, seed, n_dev),
-        "trex, random weights": lambda: _trex(random_minilm(seed), {}, seed, n_dev),
+        "trex": lambda: _trex("trex", minilm(), {}, seed, n_dev),
+        "trex, the paper's recipe": lambda: _trex("paper", minilm(), paper, seed, n_dev),
+        "trex, random weights": lambda: _trex("random", random_minilm(seed), {}, seed, n_dev),
     }
 
 
-def _trex(encoder: Encoder, settings: Mapping[str, Any], seed: int, n_dev: int, keep: bool = False) -> dict[str, Any]:
+def _trex(name: str, encoder: Encoder, settings: Mapping[str, Any], seed: int, n_dev: int) -> dict[str, Any]:
     spans = (SpacyEntities(), SpacyPhrases())
     dev = trex("valid")
     dev = dev[:: max(1, len(dev) // n_dev)]
-    model = AttentionRelations(encoder, seed=seed, **settings).fit(trex("train"), spans=spans, progress=True)
-    if keep:
-        model.save(WORK / "trex")
+    if (WORK / name).exists():  # a fit takes minutes
+        model = AttentionRelations.load(WORK / name, encoder=encoder)
+    else:
+        model = AttentionRelations(encoder, seed=seed, **settings).fit(trex("train"), spans=spans, progress=True)
+        model.save(WORK / name)
     return _extraction(model, dev, trex("test"), spans)
 
 
@@ -202,6 +205,8 @@ def main() -> None:
     given = parser.parse_args()
     torch.set_num_threads(given.threads)
     done: dict[str, Any] = {}
+    if given.anew:
+        shutil.rmtree(WORK, ignore_errors=True)
     if RESULT.exists() and not given.anew:
         done = json.loads(RESULT.read_text(encoding="utf-8"))["steps"]
     steps = {

@@ -193,7 +193,7 @@ def _tell_fit(
     ]
     lines = [
         f"{counted(len(model.labels_), 'relation')} learned from {counted(n_triples, 'triple')} in "
-        f"{counted(len(texts), 'text')}, {words}; up to {model.negatives:g} that are none for each",
+        f"{counted(len(texts), 'text')}, {words}; and from {model.n_negatives_:,} that are none",
         f"{counted(model.n_unread_, 'triple')} could not be read; {', '.join(ready)}",
         f"Spans are found by: {', '.join(names_of(spans)) or 'no source yet'}",
     ]

@@ -59,19 +59,20 @@ def evaluate_extraction(
 ) -> Evaluation:
     """Extract triples from gold texts and compare; without `spans` between the texts' own mentions."""
     from infuser.annotating.remembering import remember
-    from infuser.relations.extracting import propose_all
+    from infuser.relations.extracting import candidates_of, propose_all
     from infuser.relations.scores import score_relations
 
     with tempfile.TemporaryDirectory(prefix="infuser-relations-", ignore_cleanup_errors=True) as folder:
         asked = remember(spans, folder)  # candidates are found twice: with the proposals, and on their own
         proposals = propose_all(model, gold, asked, progress=progress)
-        pairs = _candidates(model, gold, asked)
-    found = say_proposals(gold, proposals, model.thresholds_)
+        found = candidates_of(model, gold, asked)
+    pairs = [[replace(triple, relation=_RELATED) for triple in of_text] for of_text in found]
+    told = say_proposals(gold, proposals, model.thresholds_)
     related = [replace(text, triples=tuple(map(_as_related, text.triples))) for text in gold]
     every = score_relations(related, pairs, match="lenient")
     by_place = score_relations(related, pairs, match="strict")
     return Evaluation(
-        {match: score_relations(gold, found, match=match) for match in matches},
+        {match: score_relations(gold, told, match=match) for match in matches},
         every,
         {match: (by_place if match == "strict" else every).total.recall for match in matches},
     )
@@ -81,31 +82,12 @@ def say_proposals(
     texts: Sequence[RelationText], proposals: Sequence[Sequence[Proposal]], thresholds: Thresholds
 ) -> list[list[Triple]]:
     """Return the triples that an extraction with these thresholds tells, those that a text denies as negated."""
-    from infuser.relations.negation import Denials
+    from infuser.relations.extracting import say
 
-    said = []
-    for text, of_text in zip(texts, proposals, strict=True):
-        triples = [one.found.triple for one in of_text]
-        denials = Denials(text.text, [span for triple in triples for span in (triple.head, triple.tail)])
-        kept = [one.found.triple for one in of_text if one.accepted(thresholds)]
-        said.append([replace(triple, negated=denials.denies(triple)) for triple in kept])
-    return said
-
-
-def _candidates(
-    model: AttentionRelations, texts: Sequence[RelationText], spans: Sequence[Source]
-) -> list[list[Triple]]:
-    """Return all pairs of each text that an extraction asks about, called related."""
-    from infuser.linking.windows import MAX_WORDS
-    from infuser.relations.extracting import _moved, _windows
-    from infuser.relations.finding import find_candidates
-
-    windows = [(place, *window) for place, text in enumerate(texts) for window in _windows(text, MAX_WORDS)]
-    found = find_candidates([text for *_, text in windows], spans, model._words(), model._rule())
-    of_text: list[list[Triple]] = [[] for _ in texts]
-    for (place, start, _), triples in zip(windows, found, strict=True):
-        of_text[place] += [replace(_moved(triple, start), relation=_RELATED) for triple in triples]
-    return of_text
+    return [
+        [one.triple for one in say(text.text, of_text, thresholds)]
+        for text, of_text in zip(texts, proposals, strict=True)
+    ]
 
 
 def _as_related(triple: Triple) -> Triple:

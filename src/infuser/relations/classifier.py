@@ -13,6 +13,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Self
 
 import numpy as np
@@ -124,7 +125,7 @@ class Thresholds:
                 raise InputError(f"The threshold {name} is {value!r}; it lies between 0 and 1, 1 excluded.")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Decided:
     """What the two models say about each row."""
 
@@ -134,13 +135,13 @@ class Decided:
     """How probable the classifier finds each relation, (rows, relations); what is missing to 1 is "none of them"."""
     relations: tuple[str, ...]
 
-    @property
+    @cached_property
     def best(self) -> NDArray[np.int64]:
         """The most probable relation of each row."""
         best: NDArray[np.int64] = self.each.argmax(axis=1)
         return best
 
-    @property
+    @cached_property
     def best_probability(self) -> Floats:
         """How probable the classifier finds it."""
         return self.each[np.arange(len(self.each)), self.best]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,18 +87,28 @@ def extract(
         asked = [RelationText(text) if isinstance(text, str) else text for text in some]
         if not spans and any(isinstance(text, str) for text in some):
             raise InputError("Raw text has no spans to relate. Give sources that find them, such as SpacyEntities().")
-        yield from _extract(model, asked, spans, n_heads, max_words)
+        for text, proposed in zip(asked, _propose_windows(model, asked, spans, n_heads, max_words), strict=True):
+            yield say(text.text, proposed, model.thresholds_)
 
 
-def _extract(
-    model: AttentionRelations, texts: list[RelationText], spans: Sequence[Source], n_heads: int, max_words: int
-) -> Iterator[list[Found]]:
-    for text, proposed in zip(texts, _propose_windows(model, texts, spans, n_heads, max_words), strict=True):
-        accepted = [one.found for one in proposed if one.accepted(model.thresholds_)]
-        denials = Denials(
-            text.text, [span for one in proposed for span in (one.found.triple.head, one.found.triple.tail)]
-        )
-        yield [replace(one, triple=replace(one.triple, negated=denials.denies(one.triple))) for one in accepted]
+def say(text: str, proposed: Sequence[Proposal], thresholds: Thresholds) -> list[Found]:
+    """Return what thresholds let pass of the proposals for a text; what the text denies comes with `negated`."""
+    accepted = [one.found for one in proposed if one.accepted(thresholds)]
+    spans = [span for one in proposed for span in (one.found.triple.head, one.found.triple.tail)]
+    denials = Denials(text, spans)
+    return [replace(one, triple=replace(one.triple, negated=denials.denies(one.triple))) for one in accepted]
+
+
+def candidates_of(
+    model: AttentionRelations, texts: Sequence[RelationText], spans: Sequence[Source], *, max_words: int = MAX_WORDS
+) -> list[list[Triple]]:
+    """Return all triples of each text that an extraction asks about, in places of the whole text."""
+    windows = _all_windows(texts, max_words)
+    found = find_candidates([window.text for window in windows], spans, model._words(), model._rule())
+    candidates: list[list[Triple]] = [[] for _ in texts]
+    for window, triples in zip(windows, found, strict=True):
+        candidates[window.place] += [_moved(triple, window.start) for triple in triples]
+    return candidates
 
 
 def propose_all(
@@ -123,14 +133,14 @@ def _propose_windows(
     model: AttentionRelations, texts: list[RelationText], spans: Sequence[Source], n_heads: int, max_words: int
 ) -> list[list[Proposal]]:
     """Return the proposals of each text, from all its windows, in places of the whole text."""
-    windows = [(place, *window) for place, text in enumerate(texts) for window in _windows(text, max_words)]
-    candidates = find_candidates([text for *_, text in windows], spans, model._words(), model._rule())
-    asked = [replace(text, triples=tuple(triples)) for (*_, text), triples in zip(windows, candidates, strict=True)]
+    windows = _all_windows(texts, max_words)
+    candidates = find_candidates([window.text for window in windows], spans, model._words(), model._rule())
+    asked = [replace(one.text, triples=tuple(triples)) for one, triples in zip(windows, candidates, strict=True)]
     proposals: list[list[Proposal]] = [[] for _ in texts]
     for first, last in _portions(asked):
         proposed = propose(model, asked[first:last], n_heads=n_heads)
-        for (place, start, _), of_window in zip(windows[first:last], proposed, strict=True):
-            proposals[place] += [one.moved(start) for one in of_window]
+        for window, of_window in zip(windows[first:last], proposed, strict=True):
+            proposals[window.place] += [one.moved(window.start) for one in of_window]
     return proposals
 
 
@@ -170,25 +180,23 @@ def propose(model: AttentionRelations, texts: Sequence[RelationText], *, n_heads
 
 def _best_rows(triples: Sequence[Triple], score: NDArray[np.float64], first: int) -> list[int]:
     """Return the best row of each pair, without pairs that touch a better one in both spans; in the text's order."""
+    numbers: dict[tuple[int, int], int] = {}
+    pairs = [
+        tuple(numbers.setdefault((span.start, span.end), len(numbers)) for span in (triple.head, triple.tail))
+        for triple in triples
+    ]
+    start, end = np.array(list(numbers), np.int64).reshape(-1, 2).T
+    touching = [np.flatnonzero(near) for near in (start[:, None] < end) & (start < end[:, None])]
+    taken = np.zeros((len(numbers), len(numbers)), bool)
     kept: list[int] = []
-    heads: list[Span] = []
-    tails: list[Span] = []
     for row in np.argsort(-score, kind="stable").tolist():
         if score[row] < 0:
             break
-        triple = triples[row]
-        if any(
-            _touch(triple.head, head) and _touch(triple.tail, tail) for head, tail in zip(heads, tails, strict=True)
-        ):
-            continue
-        kept.append(row)
-        heads.append(triple.head)
-        tails.append(triple.tail)
-    return [first + row for row in sorted(kept)]
-
-
-def _touch(one: Span, other: Span) -> bool:
-    return one.start < other.end and other.start < one.end
+        head, tail = pairs[row]
+        if not taken[head, tail]:
+            kept.append(first + row)
+            taken[np.ix_(touching[head], touching[tail])] = True
+    return sorted(kept)
 
 
 def _deciding(
@@ -216,22 +224,25 @@ def _proposal(
     return Proposal(Found(said, gate * best, heads), gate, best)
 
 
-def _windows(text: RelationText, max_words: int) -> list[tuple[int, RelationText]]:
-    """Return the windows of a text, each after the place where it begins; no known mention is cut."""
-    mentions = text.mentions()
-    places = cut_windows(text.text, max_words, keep=[(span.start, span.end) for span in mentions])
-    if len(places) == 1:
-        return [(0, replace(text, triples=(), spans=mentions))]
-    return [
-        (
-            start,
-            RelationText(
-                text.text[start:end],
-                spans=tuple(_shifted(one, -start) for one in mentions if start <= one.start and one.end <= end),
-            ),
-        )
-        for start, end in places
-    ]
+class _Window(NamedTuple):
+    """Part of a text."""
+
+    place: int
+    """Which text it is of."""
+    start: int
+    """Where it begins there."""
+    text: RelationText
+
+
+def _all_windows(texts: Sequence[RelationText], max_words: int) -> list[_Window]:
+    """Return the windows of all texts, with their known mentions, none of which is cut, and without triples."""
+    windows = []
+    for place, text in enumerate(texts):
+        mentions = text.mentions()
+        for start, end in cut_windows(text.text, max_words, keep=[(span.start, span.end) for span in mentions]):
+            inside = [_shifted(one, -start) for one in mentions if start <= one.start and one.end <= end]
+            windows.append(_Window(place, start, RelationText(text.text[start:end], spans=tuple(inside))))
+    return windows
 
 
 def _portions(texts: Sequence[RelationText]) -> Iterator[tuple[int, int]]:

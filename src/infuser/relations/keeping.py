@@ -39,6 +39,8 @@ def save(model: AttentionRelations, folder: Path) -> None:
     """Write a fitted model, whole or not at all."""
     from safetensors.numpy import save_file
 
+    if folder.exists() and not (folder / CARD).exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise CheckpointError(f"{folder} holds other files; save into a new or empty directory.")
     learned = model._fitted()
     encoder = model.opened()
     settings = {name: getattr(model, name) for name in _SETTINGS}

@@ -129,6 +129,7 @@ class AttentionRelations(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
         truth = np.array([triple.relation for text in both for triple in text.triples], dtype=object)
         yes = truth != NO_RELATION
         self.n_unread_: int = int((~readable).sum())
+        self.n_negatives_: int = int((readable & ~yes).sum())
         if self.n_unread_:
             _log.warning("%d of %d triples cannot be read and are left out.", self.n_unread_, len(truth))
         self.model_ = TwoStage.fitted(
