@@ -58,22 +58,19 @@ PUBLISHED = {
 def probe_steps(seed: int) -> dict[str, Callable[[], dict[str, Any]]]:
     """Return the probes: with the words that say the relation, and without."""
     return {
-        "probe with triggers": lambda: _probe(True, "sum", seed),
-        "probe of pairs": lambda: _probe(False, "sum", seed),
-        "probe with triggers, mean": lambda: _probe(True, "mean", seed),
+        "probe with triggers": lambda: _probe(True, seed),
+        "probe of pairs": lambda: _probe(False, seed),
     }
 
 
-def _probe(trigger: bool, pooling: Any, seed: int) -> dict[str, Any]:
+def _probe(trigger: bool, seed: int) -> dict[str, Any]:
     encoder = minilm()
-    whole = trigger and pooling == "sum"  # the page with curves is made once
-    settings = ProbeSettings(trigger=trigger, pooling=pooling, curve=whole, seed=seed)
+    settings = ProbeSettings(trigger=trigger, seed=seed)
     probed = probe_relations(
         encoder.model, encoder.tokenizer, trex("train"), trex("test"), name="MiniLM", settings=settings, progress=True
     )
     reading = probed.reading
-    if whole:
-        write_probe(probe_report([probed]), WORK / "probe")
+    write_probe(probe_report([probed]), WORK / ("probe with triggers" if trigger else "probe of pairs"))
     scores = {"encoder": reading.scores, "random weights": reading.control, "shuffled labels": reading.shuffled}
     return {
         "scores": {name: {part: getattr(one, part) for part in one.__slots__} for name, one in scores.items() if one},

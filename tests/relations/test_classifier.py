@@ -141,6 +141,14 @@ def test_relations_keep_their_places_wherever_their_names_sort():
     np.testing.assert_allclose(model.contributions(features, decided.best), by_hand, atol=1e-12)
 
 
+def test_weights_are_told_against_the_average_of_all_classes():
+    given = {"mean": np.zeros(2), "scale": np.ones(2)}
+    three = Linear(("a", "b", "c"), **given, weights=np.array([[1.0, 5], [2, 5], [6, 5]]), bias=np.zeros(3))
+    assert three.centred().tolist() == [[-2, 0], [-1, 0], [3, 0]]
+    two = Linear(("a", "b"), **given, weights=np.array([[4.0, -2]]), bias=np.zeros(1))
+    assert two.centred().tolist() == [[-2, 1], [2, -1]]
+
+
 def test_a_feature_that_never_changes_adds_nothing():
     model, features, _ = two_stage(none_class=False)
     assert features[:, 4].std() == 0

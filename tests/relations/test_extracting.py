@@ -115,6 +115,30 @@ def test_of_pairs_that_touch_in_both_spans_the_most_probable_is_told(talkative):
     assert len([one for one in found if one.triple.tail.start == 26]) == 1
 
 
+def test_many_pairs_are_chosen_from_as_one_by_one():
+    rng = np.random.default_rng(0)
+    for _ in range(30):
+        starts, lengths = rng.integers(12, size=(2, 40)), rng.integers(1, 4, size=(2, 40))
+        spans = [
+            [Span(*place) for place in zip(one, one + n, strict=True)] for one, n in zip(starts, lengths, strict=True)
+        ]
+        triples = [Triple(head, tail) for head, tail in zip(*spans, strict=True)]
+        score = rng.integers(-1, 6, size=40) / 6  # some are equal, and some cannot be read
+        kept: list[int] = []
+        for row in sorted(range(40), key=lambda row: (-score[row], row)):
+            better = [triples[other] for other in kept]
+            if score[row] >= 0 and not any(
+                share(one.head, triples[row].head) and share(one.tail, triples[row].tail) for one in better
+            ):
+                kept.append(row)
+        assert 1 < len(kept) < 40
+        assert extracting._best_rows(triples, score, 100) == sorted(100 + row for row in kept)
+
+
+def share(one, other):
+    return bool(set(range(one.start, one.end)) & set(range(other.start, other.end)))
+
+
 def test_long_texts_are_read_in_windows_and_places_are_those_of_the_whole_text(talkative):
     (found,) = extract(talkative, [LONG], NAMES, max_words=10)
     expected = []

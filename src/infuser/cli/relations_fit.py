@@ -43,11 +43,15 @@ if TYPE_CHECKING:
     from infuser.relations.model import AttentionRelations
     from infuser.types import Source
 
-_LEARNING = "Learning"
+_LEARNING, _ASKING = "Learning", "What of a text is asked about (documents need more than sentences)"
 
 
 def _setting(*flags: str, **options: Any) -> Any:
     return typer.Option(*flags, rich_help_panel=_LEARNING, **options)
+
+
+def _limit(help: str) -> Any:
+    return typer.Option(min=1, rich_help_panel=_ASKING, help=help)
 
 
 def fit(
@@ -76,8 +80,15 @@ def fit(
         bool, _setting("--pairs", help="Look at head and tail alone, not at the words that say the relation.")
     ] = False,
     negatives: Annotated[float, _setting(help="Triples that are none, for each that is one; the paper has 1.")] = 5.0,
+    no_none: Annotated[
+        bool, _setting("--no-none", help="The classifier does not know 'none of them'; as in the paper.")
+    ] = False,
     strength: Annotated[float, _setting(help="How freely it may fit (scikit-learn's C).")] = 1.0,
     seed: Annotated[int, _setting(help="Decides which triples that are none it learns from.")] = 0,
+    max_spans: Annotated[int, _limit("Spans that are paired, the first ones of a text.")] = 40,
+    max_pairs: Annotated[int, _limit("Ordered pairs of spans, the nearest ones.")] = 400,
+    max_triggers: Annotated[int, _limit("Triggers tried for each pair.")] = 3,
+    max_distance: Annotated[int, _limit("Words between the two spans of a pair.")] = 60,
     source: NamedSources = None,
     sources: SourcesFile = None,
     entities: EntityFiles = None,
@@ -102,6 +113,8 @@ def fit(
         --source spacy-entities --source spacy-phrases
       infuser relations fit train.csv --relations P36,P17 --entities names.tsv
         --encoder runs/mine/model --out rel
+      infuser relations fit docred.json --source spacy-entities --out rel
+        --max-spans 400 --max-pairs 4000 --max-distance 400
     """
     for flag, value in (("--strength", strength), ("--negatives", negatives)):
         if value <= 0:
@@ -121,15 +134,18 @@ def fit(
     tuned_on = None if dev is None else read_texts([dev], format, labels, sentences=sentences)
     wanted = _chosen(relations, texts)
     opened = open_encoder(encoder, told)
+    from infuser.relations.candidates import CandidateRule
     from infuser.relations.model import AttentionRelations
 
     model = AttentionRelations(
         opened,
+        rule=CandidateRule(max_spans, max_pairs, max_triggers, max_distance),
         relations=wanted,
         kind=features,
         pooling=pooling,
         trigger=False if pairs else None,
         negatives=negatives,
+        none_class=not no_none,
         strength=strength,
         seed=seed,
     )
