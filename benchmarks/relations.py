@@ -19,6 +19,7 @@ import platform
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +29,7 @@ from infuser import __version__, assets
 from infuser.infused import load_model, load_tokenizer
 from infuser.probes.relations import ProbeSettings, probe_relations, probe_report, randomly_initialised
 from infuser.relations.candidates import CandidateRule
+from infuser.relations.classifier import Thresholds
 from infuser.relations.encoders import Encoder
 from infuser.relations.examples import RelationText, Triple
 from infuser.relations.extracting import propose_all
@@ -36,6 +38,7 @@ from infuser.relations.model import AttentionRelations
 from infuser.relations.readers import read_relations
 from infuser.relations.scores import MATCHES, MEASURES, score_relations
 from infuser.relations.tuning import best_thresholds
+from infuser.reports.probe import ProbeReport
 from infuser.reports.probe_page import write_probe
 from infuser.sources.spacy_pipelines import SpacyEntities, SpacyPhrases
 from infuser.types import Source
@@ -65,19 +68,25 @@ def probe_steps(seed: int) -> dict[str, Callable[[], dict[str, Any]]]:
 
 def _probe(trigger: bool, seed: int) -> dict[str, Any]:
     encoder = minilm()
-    settings = ProbeSettings(trigger=trigger, seed=seed)
+    settings = ProbeSettings(trigger=trigger, curve=trigger, seed=seed)
     probed = probe_relations(
         encoder.model, encoder.tokenizer, trex("train"), trex("test"), name="MiniLM", settings=settings, progress=True
     )
-    reading = probed.reading
-    write_probe(probe_report([probed]), WORK / ("probe with triggers" if trigger else "probe of pairs"))
+    report = probe_report([probed])
+    write_probe(report, WORK / ("probe with triggers" if trigger else "probe of pairs"))
+    return probe_numbers(report)
+
+
+def probe_numbers(report: ProbeReport) -> dict[str, Any]:
+    """Return what is kept of a report: scores and controls, layers, what is taken for what."""
+    reading = report.readings[0]
     scores = {"encoder": reading.scores, "random weights": reading.control, "shuffled labels": reading.shuffled}
     return {
-        "scores": {name: {part: getattr(one, part) for part in one.__slots__} for name, one in scores.items() if one},
+        "scores": {name: asdict(one) for name, one in scores.items() if one},
         "layers": reading.layers,
         "confusions": reading.confusions[:20],
-        "facts": probed.facts,
-        "notes": probed.notes,
+        "facts": dict(report.facts),
+        "notes": report.notes,
     }
 
 
@@ -135,12 +144,13 @@ def _extraction(
     seconds = time.perf_counter() - started
     found: dict[str, Any] = {
         "texts per second": len(test) / seconds,
-        "n_train_unread": model.n_unread_,
         "n_relations": len(model.classes_) - 1,
         "tuned": {},
     }
-    thresholds = {match: best_thresholds(dev, of_dev, match=match) for match in ("strict", "lenient")}
-    for name, chosen in {**thresholds, "the paper's thresholds": type(thresholds["strict"])()}.items():
+    tuned = {match: best_thresholds(dev, of_dev, match=match) for match in ("strict", "lenient")}
+    for name, chosen in {**tuned, "the paper's thresholds": Thresholds()}.items():
+        if chosen is None:
+            continue
         told = [[one.found.triple for one in of_text if one.accepted(chosen)] for of_text in proposals]
         scores = {match: score_relations(test, told, match=match) for match in MATCHES}
         found["tuned"][name] = {

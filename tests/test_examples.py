@@ -239,7 +239,11 @@ def test_methods_share_their_headings() -> None:
     expected = ["What it does", "Paper", "When to use it", "What it needs", "Settings", "Example", "How it compares"]
     pages = [page for page in (DOCS / "methods").glob("*.md") if page.name != "index.md"]
     methods = {name for name in infuser.METHODS if infuser.METHODS[name].__module__.startswith("infuser.")}
-    assert {page.stem for page in pages} == methods | {"selective", "spectral", "attention-relations"}  # they go with any method
+    assert {page.stem for page in pages} == methods | {
+        "selective",
+        "spectral",
+        "attention-relations",
+    }  # they go with any method
     for page in pages:
         assert re.findall(r"^## (.+)$", page.read_text(encoding="utf-8"), flags=re.MULTILINE) == expected
 

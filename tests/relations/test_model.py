@@ -177,6 +177,26 @@ def test_data_without_a_relation_is_refused(encoder):
         AttentionRelations(encoder).fit(TRAIN[0])
 
 
+def test_what_is_set_after_learning_changes_no_answer(encoder):
+    model = AttentionRelations(encoder, negatives=1).fit(FEW)
+    answers = model.predict_proba(TEST)
+    model.set_params(pooling="mean", kind="embeddings", trigger=False)
+    np.testing.assert_array_equal(model.predict_proba(TEST), answers)
+
+
+def test_another_encoder_is_read_when_it_is_set(encoder):
+    model = AttentionRelations(encoder, negatives=1).fit(FEW)
+    other = small_encoder(num_hidden_layers=2)
+    assert model.set_params(encoder=other).fit(FEW).n_features_in_ == 2 * 8 * 6
+
+
+def test_one_relation_by_name_and_texts_without_triples_are_refused(encoder, fitted):
+    with pytest.raises(InputError, match="Give a list of ids"):
+        AttentionRelations(encoder, relations="P1").fit(FEW)
+    with pytest.raises(InputError, match="no triple to score"):
+        fitted.score([RelationText("the river")])
+
+
 def test_triggers_are_read_if_every_triple_has_one(encoder, fitted):
     assert fitted.trigger_
     assert set(fitted.triggers_.phrases) == {"lies on", "sell"}

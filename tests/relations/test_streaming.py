@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from miniatures import tiny_host, tiny_tokenizer
 
-from infuser.relations import streaming
+from infuser.relations import features, streaming
 from infuser.relations.examples import RelationText, Triple
 from infuser.relations.features import FeatureSettings, SpanReader
 from infuser.relations.streaming import open_features, remove_features, write_features
@@ -99,6 +99,19 @@ def test_a_million_texts_would_be_held_a_few_batches_at_a_time(encoder, tmp_path
     write_features(reader, counted(), tmp_path / "features.npy")
     assert taken == sum(done) == 60
     assert max(ahead) <= 16  # texts that were taken and not yet read: sixteen batches, however many there are
+
+
+def test_texts_with_many_triples_are_held_a_few_at_a_time(encoder, tmp_path, monkeypatch):
+    monkeypatch.setattr(features, "_MOST_TRIPLES", 3)
+    reader, texts = SpanReader(*encoder), list(some_texts(20))
+    portions = [(len(some), sum(len(text.triples) for text in some)) for some, _ in reader.stream(texts)]
+    assert sum(n for n, _ in portions) == 20 and len(portions) > 1
+    assert all(n_triples <= 3 or n_texts == 1 for n_texts, n_triples in portions)
+    np.testing.assert_allclose(
+        write_features(reader, texts, tmp_path / "features.npy").values,
+        SpanReader(*encoder).read(texts).values,
+        atol=1e-6,
+    )
 
 
 def test_what_was_written_can_be_removed(encoder, tmp_path):

@@ -187,7 +187,7 @@ def _tune(
     # what `fit(dev=...)` does, but what is proposed for the dev texts serves for their scores, too
     gold = only_relations(dev, model.labels_) if model.relations else dev
     proposals = propose_all(model, gold, spans, progress=progress)
-    best = best_thresholds(gold, proposals)
+    best = best_thresholds(gold, proposals) or model.thresholds_
     set_thresholds(model, best.gate, best.best)
     total = score_relations(gold, say_proposals(gold, proposals, best)).total
     console.print(

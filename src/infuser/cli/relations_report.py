@@ -42,7 +42,7 @@ def report_fitted(
         n_lost = int((~seen.readable).sum())
         facts = {
             "Test triples": f"{len(seen.facts()):,} of {len(reading.relations):,} relations, {data}",
-            "Features": f"{' x '.join(map(str, model.reader().shape))} numbers per triple ({model.kind})",
+            "Features": f"{' x '.join(map(str, model.reader().shape))} numbers per triple ({model.features_.kind})",
             "Thresholds": f"gate {model.thresholds_.gate:g}, best relation {model.thresholds_.best:g}",
             "Seed": str(model.seed),
         }
@@ -78,10 +78,10 @@ def _read(model: AttentionRelations, seen: Seen, name: str) -> EncoderReading:
     truth, answers = seen.rows.truth[places].tolist(), _answers(which, seen, places)
     linkage, clusters = grow_tree(which)
     reader = model.reader()
-    of_heads = model.kind == "attention"  # the states of a layer have no names that say anything
+    of_heads = model.features_.kind == "attention"  # the states of a layer have no names that say anything
     return EncoderReading(
         name=name,
-        features=model.kind,
+        features=model.features_.kind,
         scores=score_answers(binary, truth, answers),
         importance_gate=find_importance(gate, reader.shape) if of_heads else [],
         importance_relations=find_importance(which, reader.shape) if of_heads else [],

@@ -11,6 +11,7 @@ so a saved model is arrays and JSON, and answers alike under every version of sc
 from __future__ import annotations
 
 import logging
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -48,6 +49,7 @@ class Linear:
         cls, features: NDArray[np.float32], truth: Sequence[str], *, strength: float = 1.0, max_iter: int = 1000
     ) -> Self:
         """Learn from features (rows, features) and one class per row; `strength` is scikit-learn's C."""
+        from sklearn.exceptions import ConvergenceWarning
         from sklearn.linear_model import LogisticRegression
         from sklearn.preprocessing import StandardScaler
 
@@ -59,7 +61,9 @@ class Linear:
         if len(names) == 1:
             nothing = np.zeros((0, features.shape[1]))
             return cls((names[0],), scaler.mean_, scaler.scale_, nothing, np.zeros(0))
-        model = LogisticRegression(C=strength, max_iter=max_iter).fit(scaled, np.array(truth, dtype=object))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)  # told below, with what to do
+            model = LogisticRegression(C=strength, max_iter=max_iter).fit(scaled, np.array(truth, dtype=object))
         converged = bool((model.n_iter_ < max_iter).all())
         if not converged:
             _log.warning(

@@ -203,7 +203,7 @@ def _deciding(
     model: AttentionRelations, values: NDArray[np.float32], relations: NDArray[np.int64], n_heads: int
 ) -> list[tuple[DecidingHead, ...]]:
     """Return for each row the heads that spoke most for its relation; none for features that are not attention."""
-    if not n_heads or model.kind != "attention" or not len(values):
+    if not n_heads or model.features_.kind != "attention" or not len(values):
         return [()] * len(values)
     layers, heads, directions = model.reader().shape
     each = model._fitted().contributions(values, relations).reshape(-1, layers * heads, directions).sum(axis=2)

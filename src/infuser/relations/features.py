@@ -12,7 +12,6 @@ from __future__ import annotations
 import copy
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import Any, Literal
 
 import numpy as np
@@ -41,6 +40,8 @@ Pooling = Literal["sum", "mean"]
 
 _AHEAD = 16
 """Batches that are sorted by length together: less padding, and still a bounded number of texts in memory."""
+_MOST_TRIPLES = 1 << 16
+"""Triples whose features are held at once by `stream`: 113 MB for MiniLM; a text with more comes alone."""
 _MOST_WEIGHTS = 1 << 26
 """Attention weights of one layer held at once: a quarter of a gigabyte; long texts make batches smaller."""
 
@@ -112,8 +113,7 @@ class SpanReader:
         """Return the features of all triples of these texts; use `stream` for many."""
         counts = [len(text.triples) for text in texts]
         firsts = np.cumsum([0, *counts])
-        values = np.zeros((firsts[-1], *self.shape), np.float32)
-        readable = np.zeros(firsts[-1], bool)
+        values, readable = np.empty((firsts[-1], *self.shape), np.float32), np.empty(firsts[-1], bool)
         asked = [place for place in sorted(range(len(texts)), key=lambda at: -len(texts[at].text)) if counts[place]]
         with answering(self.model):
             while asked:
@@ -128,10 +128,9 @@ class SpanReader:
         self, texts: Iterable[RelationText], *, progress: bool = False
     ) -> Iterator[tuple[list[RelationText], Features]]:
         """Yield texts and the features of their triples, some at a time, in order; memory does not grow with texts."""
-        rest = iter(texts)
         n_texts = len(texts) if isinstance(texts, Sequence) else None
         with tqdm(total=n_texts, desc="reading attention", unit="text", disable=not progress) as bar:
-            while some := list(islice(rest, _AHEAD * self.batch_size)):
+            for some in _portions(texts, _AHEAD * self.batch_size):
                 yield some, self.read(some)
                 bar.update(len(some))
 
@@ -150,7 +149,8 @@ class SpanReader:
         seen = self._attention if self.settings.kind == "attention" else self._states
         values = seen(batch, members, lengths, rows, spans)
         readable = (lengths[rows[:, None], spans] > 0).all(dim=1) & (spans >= 0).all(dim=1)  # (triples,)
-        values[~readable] = 0
+        if not readable.all():
+            values[~readable] = 0
         return values.float().cpu().numpy(), readable.cpu().numpy()
 
     def _attention(
@@ -184,6 +184,23 @@ class SpanReader:
         return torch.stack([(of_spans @ layer)[rows[:, None], spans] / n_tokens for layer in states], dim=1)
 
 
+def _portions(texts: Iterable[RelationText], most_texts: int) -> Iterator[list[RelationText]]:
+    """Yield texts in order, as many together as are not too many and hold not too many triples."""
+    some: list[RelationText] = []
+    n_triples = 0
+    for text in texts:
+        if some and n_triples + len(text.triples) > _MOST_TRIPLES:
+            yield some
+            some, n_triples = [], 0
+        some.append(text)
+        n_triples += len(text.triples)
+        if len(some) == most_texts:
+            yield some
+            some, n_triples = [], 0
+    if some:
+        yield some
+
+
 class _Places:
     """The different spans of each text, and which of them each triple is made of."""
 
@@ -195,20 +212,13 @@ class _Places:
         """For each triple the places of its spans among those of its text; -1 for a trigger that is missing."""
         for row, text in enumerate(texts):
             places: dict[tuple[int, int], int] = {}
-            spans: list[Span] = []
             for triple in text.triples:
-                numbers = []
-                for span in _spans_of(triple, trigger):
-                    if span is None:
-                        numbers.append(-1)
-                        continue
-                    number = places.setdefault((span.start, span.end), len(spans))
-                    if number == len(spans):
-                        spans.append(span)
-                    numbers.append(number)
-                self.rows.append(row)
-                self.triples.append(numbers)
-            self.spans.append(spans)
+                parts = _spans_of(triple, trigger)
+                self.triples.append(
+                    [-1 if one is None else places.setdefault((one.start, one.end), len(places)) for one in parts]
+                )
+            self.rows += [row] * len(text.triples)
+            self.spans.append([Span(*place) for place in places])
 
 
 def _spans_of(triple: Triple, trigger: bool) -> tuple[Span | None, ...]:

@@ -18,6 +18,7 @@ from infuser.errors import CheckpointError
 from infuser.relations.candidates import CandidateRule
 from infuser.relations.classifier import Thresholds, TwoStage
 from infuser.relations.encoders import mark_of_encoder
+from infuser.relations.features import FeatureSettings
 from infuser.relations.trigger_words import TriggerWords
 from infuser.writing import whole_folder
 
@@ -51,7 +52,7 @@ def save(model: AttentionRelations, folder: Path) -> None:
         "settings": settings | {"relations": None if model.relations is None else list(model.relations)},
         "rule": asdict(model._rule()),
         "shape": list(model.reader().shape),
-        "trigger": model.trigger_,
+        "features": asdict(model.features_),
         "classes": list(learned.which.classes),
         "labels": model.labels_,
         "thresholds": asdict(learned.thresholds),
@@ -87,7 +88,8 @@ def load(cls: type[_Model], folder: Path, encoder: Any) -> _Model:
             which=replace(learned.which, converged=bool(which_converged)),
         )
         model = cls(given, rule=rule, **settings)
-        model.trigger_, model.labels_, model.n_unread_ = bool(card["trigger"]), dict(card["labels"]), 0
+        model.features_ = FeatureSettings(**card["features"])
+        model.labels_ = dict(card["labels"])
         model.triggers_ = TriggerWords.from_json(card["trigger_words"])
     except (OSError, AttributeError, KeyError, TypeError, ValueError, SafetensorError) as error:
         if isinstance(error, CheckpointError):

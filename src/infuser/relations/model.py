@@ -114,8 +114,8 @@ class AttentionRelations(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
                 f"There is no triple with a relation in {len(texts)} texts"
                 + (f" among the wanted ones, {', '.join(self.relations)}." if self.relations else ".")
             )
-        wanted = self.trigger
-        self.trigger_: bool = all(triple.trigger for triple in facts) if wanted is None else wanted
+        with_trigger = all(triple.trigger for triple in facts) if self.trigger is None else self.trigger
+        self.features_ = FeatureSettings(self.kind, self.pooling, with_trigger)  # what is set later must not change it
         self.labels_: dict[str, str] = relation_labels(texts)
         self.triggers_ = TriggerWords.learned(texts) if self.trigger_ else TriggerWords({})
         texts = self._drawn(texts)
@@ -155,6 +155,11 @@ class AttentionRelations(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
         return np.array([NO_RELATION, *self._fitted().relations])
 
     @property
+    def trigger_(self) -> bool:
+        """Whether the words that say a relation are read."""
+        return self.features_.trigger
+
+    @property
     def thresholds_(self) -> Thresholds:
         """When a triple is said to be a relation: as given, or as tuned on dev data."""
         return self._fitted().thresholds
@@ -191,6 +196,8 @@ class AttentionRelations(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
         """Return the share of triples whose class is right; relations that were not learned count as none."""
         known = set(self.classes_.tolist())
         texts = _with_relations(X, y)
+        if not any(text.triples for text in texts):
+            raise InputError("There is no triple to score in these texts.")
         truth = [triple.relation if is_fact(triple) else NO_RELATION for text in texts for triple in text.triples]
         right = self.predict(texts) == [relation if relation in known else NO_RELATION for relation in truth]
         return float(np.average(right, weights=sample_weight))
@@ -217,21 +224,22 @@ class AttentionRelations(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
     def reader(self) -> SpanReader:
         """Return what reads this model's features; the encoder is opened when it is first asked for."""
         encoder = self.opened()
-        settings = FeatureSettings(self.kind, self.pooling, self.trigger_)
         return SpanReader(
-            encoder.model, encoder.tokenizer, encoder.sources, settings=settings, batch_size=self.batch_size
+            encoder.model, encoder.tokenizer, encoder.sources, settings=self.features_, batch_size=self.batch_size
         )
 
     def opened(self) -> Encoder:
         """Return the encoder itself."""
-        if getattr(self, "_opened", None) is None:
-            given = self.encoder
-            if given == "minilm":
+        given, opened = getattr(self, "_opened", (None, None))
+        if opened is None or given is not self.encoder:
+            if self.encoder == "minilm":
                 from infuser.assets import fetch
 
-                given = fetch("minilm")
-            self._opened: Encoder = open_encoder(given)
-        return self._opened
+                opened = replace(open_encoder(fetch("minilm")), base="minilm")
+            else:
+                opened = open_encoder(self.encoder)
+            self._opened: tuple[Any, Encoder] = (self.encoder, opened)
+        return opened
 
     def _features(
         self, texts: Sequence[RelationText], *, progress: bool = False
@@ -259,6 +267,8 @@ class AttentionRelations(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
         """Return the texts with every relation that is not wanted called none."""
         if self.relations is None:
             return list(texts)
+        if isinstance(self.relations, str):
+            raise InputError(f"relations is {self.relations!r}. Give a list of ids, such as [{self.relations!r}].")
         wanted = set(self.relations)
         return [
             replace(

@@ -29,15 +29,18 @@ def tuned_thresholds(
     match: Match = "strict",
     progress: bool = False,
 ) -> Thresholds:
-    """Return the thresholds with the highest F1 on dev texts; of equal ones the highest, which tell least."""
+    """Return the thresholds with the highest F1 on dev texts, the model's own if nothing it proposes there is right.
+
+    Of equally good ones the highest are taken, which tell least.
+    """
     proposals = propose_all(model, dev, spans, progress=progress)
-    return best_thresholds(dev, proposals, match=match)
+    return best_thresholds(dev, proposals, match=match) or model.thresholds_
 
 
 def best_thresholds(
     gold: Sequence[RelationText], proposals: Sequence[Sequence[Proposal]], *, match: Match = "strict"
-) -> Thresholds:
-    """Return the thresholds with the highest F1, given what a model proposed for each text."""
+) -> Thresholds | None:
+    """Return the thresholds with the highest F1, given what a model proposed; None if nothing proposed is right."""
     gates, bests, owners, facts = [], [], [], []  # the last two: which proposal matches which fact
     n_facts = n_proposals = 0
     for text, of_text in zip(gold, proposals, strict=True):
@@ -50,7 +53,7 @@ def best_thresholds(
             n_proposals += 1
         n_facts += n_gold
     if not owners:
-        return Thresholds()
+        return None
     gate, best = np.array(gates), np.array(bests)
     owner, fact = np.array(owners), np.array(facts)
     reached = [
@@ -59,6 +62,8 @@ def best_thresholds(
         for least in _BESTS
         if (accepted := (gate > low) & (best > least)).any()
     ]
+    if not reached:
+        return None
     _, low, least = max(reached)
     return Thresholds(low, least)
 
