@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -48,11 +49,23 @@ class RelationText:
 
 
 def relation_labels(texts: Iterable[RelationText]) -> dict[str, str]:
-    """Return the name of every relation in some texts, by id; the id itself where no triple has a name."""
+    """Return the name of every relation in some texts, by id.
+
+    Where no triple names it, it is called by the words that say it most often; without such words, by its id.
+    """
     labels: dict[str, str] = {}
+    said: dict[str, Counter[str]] = {}
     for text in texts:
         for triple in text.triples:
-            if triple.relation != NO_RELATION and (triple.label or triple.relation not in labels):
-                labels.setdefault(triple.relation, triple.label)
-                labels[triple.relation] = labels[triple.relation] or triple.label
-    return {relation: labels[relation] or relation for relation in sorted(labels)}
+            if triple.relation == NO_RELATION:
+                continue
+            labels[triple.relation] = labels.get(triple.relation) or triple.label
+            words = said.setdefault(triple.relation, Counter())
+            if triple.trigger is not None:
+                words[" ".join(text.text[triple.trigger.start : triple.trigger.end].casefold().split())] += 1
+    return {relation: labels[relation] or _commonest(said[relation]) or relation for relation in sorted(labels)}
+
+
+def _commonest(words: Counter[str]) -> str:
+    # of equally common ones the first in the alphabet: the data's order must not decide
+    return min(words, key=lambda one: (-words[one], one), default="")

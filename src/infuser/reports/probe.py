@@ -255,8 +255,11 @@ def _knowledge(name: str, reading: EncoderReading) -> str:
         told += f" and names the right one of {_counted(len(reading.relations))} in {_percent(reading.scores.accuracy)}"
         beside = [f"macro-F1 {_number(reading.scores.f1)}", *beside]
     told += f" ({'; '.join(beside)})"
+    controls = {control: reading.decisive(of) for control, of in reading.controls.items()}
+    strongest = max(controls, key=controls.__getitem__, default="")
+    above = 100 * (reading.decisive(reading.scores) - controls.get(strongest, 0.0))
     meaning: dict[Verdict, str] = {
-        "knows": "the knowledge is in the encoder, not in the classifier.",
+        "knows": f"what lies above {strongest}, {above:.1f} points, is the encoder's own knowledge.",
         "no evidence": "no evidence that the encoder knows these relations, for a control does as well.",
         "unchecked": "no control was run, so this does not tell whether the encoder or the classifier knows it.",
     }
