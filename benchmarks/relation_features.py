@@ -29,8 +29,8 @@ import numpy as np
 import torch
 
 from infuser import assets
+from infuser.hosts import answering
 from infuser.infused import load_model, load_tokenizer
-from infuser.probes.mentions import answering
 from infuser.relations.examples import RelationText, Triple
 from infuser.relations.features import SpanReader
 from infuser.relations.streaming import write_features

@@ -32,8 +32,7 @@ from infuser.relations.candidates import CandidateRule
 from infuser.relations.classifier import Thresholds
 from infuser.relations.encoders import Encoder
 from infuser.relations.examples import RelationText, Triple
-from infuser.relations.extracting import propose_all
-from infuser.relations.finding import find_candidates
+from infuser.relations.extracting import candidates_of, propose_all, say
 from infuser.relations.model import AttentionRelations
 from infuser.relations.readers import read_relations
 from infuser.relations.scores import MATCHES, MEASURES, score_relations
@@ -48,6 +47,7 @@ ROOT = Path(__file__).resolve().parents[1]
 DATA = ROOT.parent / "shared" / "data" / "relations"
 RESULT = Path(__file__).parent / "results" / "relations.json"
 WORK = ROOT / "runs" / "relations"
+SENTENCES = CandidateRule(max_spans=40, max_pairs=400)
 DOCUMENTS = CandidateRule(max_spans=400, max_pairs=4000, max_distance=400)
 PUBLISHED = {
     "probe": {"binary": 0.902, "precision": 0.867, "recall": 0.861, "f1": 0.863},
@@ -104,11 +104,14 @@ def _trex(name: str, encoder: Encoder, settings: Mapping[str, Any], seed: int, n
     spans = (SpacyEntities(), SpacyPhrases())
     dev = trex("valid")
     dev = dev[:: max(1, len(dev) // n_dev)]
-    if (WORK / name).exists():  # a fit takes minutes
-        model = AttentionRelations.load(WORK / name, encoder=encoder)
+    folder = WORK / f"{name}-{seed}"
+    if folder.exists():  # a fit takes minutes; after a change of the code: --anew
+        model = AttentionRelations.load(folder, encoder=encoder)
     else:
-        model = AttentionRelations(encoder, seed=seed, **settings).fit(trex("train"), spans=spans, progress=True)
-        model.save(WORK / name)
+        model = AttentionRelations(encoder, rule=SENTENCES, seed=seed, **settings).fit(
+            trex("train"), spans=spans, progress=True
+        )
+        model.save(folder)
     return _extraction(model, dev, trex("test"), spans)
 
 
@@ -117,7 +120,7 @@ def docred_steps(seed: int) -> dict[str, Callable[[], dict[str, Any]]]:
     return {
         "docred": lambda: _docred(seed, (SpacyEntities(),)),
         "docred, known mentions": lambda: _docred(seed, ()),
-        "docred, model of trex": _docred_from_trex,
+        "docred, model of trex": lambda: _docred_from_trex(seed),
     }
 
 
@@ -128,9 +131,9 @@ def _docred(seed: int, spans: Sequence[Source]) -> dict[str, Any]:
     return _extraction(model, tuned, docred("test"), spans)
 
 
-def _docred_from_trex() -> dict[str, Any]:
+def _docred_from_trex(seed: int) -> dict[str, Any]:
     spans = (SpacyEntities(), SpacyPhrases())
-    model = AttentionRelations.load(WORK / "trex", encoder=minilm())
+    model = AttentionRelations.load(WORK / f"trex-{seed}", encoder=minilm())
     return _extraction(model, docred("dev")[::5], docred("test"), spans)
 
 
@@ -151,7 +154,10 @@ def _extraction(
     for name, chosen in {**tuned, "the paper's thresholds": Thresholds()}.items():
         if chosen is None:
             continue
-        told = [[one.found.triple for one in of_text if one.accepted(chosen)] for of_text in proposals]
+        told = [
+            [one.triple for one in say(text.text, of_text, chosen)]
+            for text, of_text in zip(test, proposals, strict=True)
+        ]
         scores = {match: score_relations(test, told, match=match) for match in MATCHES}
         found["tuned"][name] = {
             "thresholds": [chosen.gate, chosen.best],
@@ -170,8 +176,7 @@ def _measures(scores: Any, *, intervals: bool = False) -> dict[str, Any]:
 
 def _ceiling(model: AttentionRelations, test: Sequence[RelationText], spans: Sequence[Source]) -> float:
     """Return which share of the gold facts has exactly its two spans among the candidates, whatever is said of them."""
-    candidates = find_candidates([RelationText(text.text, spans=text.mentions()) for text in test], spans,
-                                 model._words(), model._rule())  # fmt: skip
+    candidates = candidates_of(model, test, spans)
     asked = [
         [Triple(head, tail, relation) for head, tail in {(one.head, one.tail) for one in of_text} for relation in names]
         for of_text, names in zip(candidates, [{t.relation for t in text.triples} for text in test], strict=True)

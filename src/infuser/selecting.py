@@ -116,7 +116,7 @@ def explain_selection(
         stood.update(list(keys))
         linked.update(link.relation for link in one.links)
         if reasons:
-            told.look(list(keys))
+            told.look(one, list(keys))
         tell(done, len(found))
     counted = {key: told.frequency(key) if frequencies is None else frequencies.get(key, 0) for key in stood}
     fates = [
@@ -135,9 +135,15 @@ class _Reasons:
         opened = getattr(selective.strategy, "surroundings", None)
         self._around = None if opened is None else opened(selective.source)
         self._near: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0])  # texts, near, others
+        self._dropped: dict[str, str] = {}
 
-    def look(self, entities: list[str]) -> None:
-        """Note how connected the entities of one text are."""
+    def look(self, found: Annotations, entities: list[str]) -> None:
+        """Note why mentions of one text are left out, or how connected its entities are."""
+        if hasattr(self._strategy, "why"):
+            for span in found.spans:  # two mentions of an entity may differ in their words
+                why = self._strategy.why(found.text, span)
+                if why is not None:
+                    self._dropped.setdefault(entity_key(found.text, span), why)
         if self._around is None:
             return
         for key, n_near in zip(entities, self._around.n_near(entities, self._strategy.hops), strict=True):
@@ -158,7 +164,7 @@ class _Reasons:
 
     def why(self, key: str) -> str:
         if self._around is None:
-            return self._strategy.why(key) or "kept" if hasattr(self._strategy, "why") else ""
+            return self._dropped.get(key, "kept") if hasattr(self._strategy, "why") else ""
         count, rare = self.frequency(key), self._strategy.rare
         n_texts, n_near, n_others = self._near[key]
         often = f"frequent, in {count:,} texts" if count >= rare else f"rare, in {count:,} texts"

@@ -115,7 +115,7 @@ def test_a_page_of_two_encoders_tells_what_each_relation_gained(
 
 def test_an_encoder_knows_only_what_no_control_reaches(one: ProbeReport) -> None:
     known = one.readings[0]
-    assert known.verdict == "knows" and one.sentence.endswith("points, is the encoder's own knowledge.")
+    assert known.verdict == "knows" and one.sentence.endswith("points, is not explained by the controls.")
     guessed = replace(known, control=scores(0.68))
     assert guessed.verdict == "no evidence" and "a control does as well" in replace(one, readings=(guessed,)).sentence
     memorised = replace(known, shuffled=scores(0.69))

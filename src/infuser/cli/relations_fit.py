@@ -85,8 +85,8 @@ def fit(
     ] = False,
     strength: Annotated[float, _setting(help="How freely it may fit (scikit-learn's C).")] = 1.0,
     seed: Annotated[int, _setting(help="Decides which triples that are none it learns from.")] = 0,
-    max_spans: Annotated[int, _limit("Spans that are paired, the first ones of a text.")] = 40,
-    max_pairs: Annotated[int, _limit("Ordered pairs of spans, the nearest ones.")] = 400,
+    max_spans: Annotated[int, _limit("Spans that are paired, the first ones of a window.")] = 400,
+    max_pairs: Annotated[int, _limit("Ordered pairs of spans, the nearest ones.")] = 1000,
     max_triggers: Annotated[int, _limit("Triggers tried for each pair.")] = 3,
     max_distance: Annotated[int, _limit("Words between the two spans of a pair.")] = 60,
     source: NamedSources = None,
@@ -114,7 +114,7 @@ def fit(
       infuser relations fit train.csv --relations P36,P17 --entities names.tsv
         --encoder runs/mine/model --out rel
       infuser relations fit docred.json --source spacy-entities --out rel
-        --max-spans 400 --max-pairs 4000 --max-distance 400
+        --max-pairs 4000 --max-distance 200
     """
     for flag, value in (("--strength", strength), ("--negatives", negatives)):
         if value <= 0:

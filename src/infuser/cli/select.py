@@ -18,7 +18,7 @@ from infuser.cli.examples import Columns, PairColumn, TextColumn, read_examples
 from infuser.cli.files import STDIN, counted
 from infuser.cli.lists import read_aliases
 from infuser.cli.models import find_checkpoint, loading
-from infuser.cli.select_telling import tell_selection
+from infuser.cli.select_telling import tell_scores, tell_selection
 from infuser.cli.selections import annotated_by, write_selection
 from infuser.cli.sources import (
     AliasFiles,
@@ -204,13 +204,14 @@ def _known(
     out: Path | None,
     console: Console,
 ) -> Strategy:
+    from infuser.knowledge.entity_scores import digest_of_texts, open_scores, write_scores
     from infuser.sources import Known
 
     if known is not None:
-        return Known(known, threshold)
+        given = Known(known, threshold)
+        tell_scores(console, given, open_scores(known).about, found)
+        return given
     assert checkpoint is not None
-    from infuser.knowledge.entity_scores import digest_of_texts, write_scores
-
     folder = find_checkpoint(checkpoint, console)
     annotated = [{**one, "annotations": of} for one, of in zip(examples, found, strict=True)]
     about: dict[str, Any] = {

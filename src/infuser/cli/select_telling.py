@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 from rich.markup import escape
@@ -11,11 +11,41 @@ from rich.table import Table
 
 from infuser.cli.files import counted
 from infuser.cli.telling import counting
-from infuser.types import Annotations, Source
+from infuser.types import Annotations, Source, entity_key
 
 if TYPE_CHECKING:
     from infuser.selecting import SelectionReport
+    from infuser.sources.known import Known
     from infuser.sources.selective import Strategy
+
+
+def tell_scores(
+    console: Console, known: Known, about: Mapping[str, Any], found: Sequence[tuple[Annotations, ...]]
+) -> None:
+    """Print how many of a file's scores concern what the sources found, and what speaks against using them."""
+    each = [one for of_text in found for one in of_text]
+    entities, relations = known.scored(each)
+    n_entities, n_relations = len(known.scores), len(known.relations or {})  # type: ignore[arg-type]
+    told = f"{len(entities):,} of {n_entities:,} scored entities"
+    told += f" and {len(relations):,} of {n_relations:,} relations" if n_relations else ""
+    console.print(f"{told} occur in what the sources found", highlight=False)
+    verdict = about.get("verdict", "knows")  # other measures give none
+    warned = [] if verdict == "knows" else [
+        f"The probe's verdict was {verdict!r}: these scores do not show what the encoder knows, so do not select by them."
+    ]
+    mentioned = sorted({entity_key(one.text, span) for one in each for span in one.spans})
+    linked = sorted({link.relation for one in each for link in one.links})
+    for what, known_here, scored, seen in (
+        ("entities", entities, known.scores, mentioned),
+        ("relations", relations, known.relations or {}, linked),
+    ):
+        if scored and seen and not known_here:
+            warned.append(
+                f"No scored {what} occur, so none are left out: the file says {min(scored)!r}, the sources say "
+                f"{seen[0]!r}. Score them by what the sources call them."
+            )
+    for warning in warned:
+        console.print(f"Warning: {warning}", style="yellow", markup=False, highlight=False)
 
 
 def tell_selection(
@@ -47,7 +77,7 @@ def tell_selection(
                 tell=tell,
             )
         console.print(
-            f"[b]{escape(name)}[/b]: {report.kept:.1%} of what it found is injected in training "
+            f"[b]{escape(name)}[/b]: {report.kept:.1%} of the mentions it found are injected in training "
             f"({counted(len(report.entities), 'entity').replace('entitys', 'entities')} in "
             f"{counted(report.n_texts, 'text')}, {counted(report.n_draws, 'draw')})",
             highlight=False,

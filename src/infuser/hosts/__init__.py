@@ -3,11 +3,12 @@
 from infuser.hosts.anatomy import HOSTS, anatomy_of, attentions, is_new_weight, plain_state, terms_for_layers
 from infuser.hosts.attention import check_plugged_in, plain_config, plug_in, showing_weights, unplug
 from infuser.hosts.blocks import hook_blocks, n_blocks, unhook_blocks
-from infuser.hosts.watching import watching_attention
+from infuser.hosts.watching import answering, watching_attention
 
 __all__ = [
     "HOSTS",
     "anatomy_of",
+    "answering",
     "attentions",
     "check_plugged_in",
     "hook_blocks",

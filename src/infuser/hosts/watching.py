@@ -59,3 +59,15 @@ def _finite_masks(host: PreTrainedModel) -> Iterator[None]:
     finally:
         if host.config._attn_implementation != name:
             unplug(host)
+
+
+@contextmanager
+def answering(model: PreTrainedModel) -> Iterator[None]:
+    """Let a model answer without dropout and without gradients; its mode is given back afterwards."""
+    was_training = model.training
+    model.train(False)
+    try:
+        with torch.inference_mode():
+            yield
+    finally:
+        model.train(was_training)

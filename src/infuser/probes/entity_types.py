@@ -22,8 +22,9 @@ from numpy.typing import NDArray
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from infuser.errors import InputError
+from infuser.hosts import answering
 from infuser.knowledge.entity_scores import EntityScore
-from infuser.probes.mentions import Example, Mention, answering, find_mentions, text_batches
+from infuser.probes.mentions import Example, Mention, find_mentions, text_batches
 from infuser.types import Source
 
 _log = logging.getLogger(__name__)

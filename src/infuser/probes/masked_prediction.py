@@ -19,8 +19,9 @@ from torch import Tensor
 from transformers import AutoConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from infuser.errors import CheckpointError, HostError, InputError
+from infuser.hosts import answering
 from infuser.knowledge.entity_scores import EntityScore
-from infuser.probes.mentions import Example, Mention, answering, find_mentions, text_batches
+from infuser.probes.mentions import Example, Mention, find_mentions, text_batches
 from infuser.types import Source
 
 Measure = Literal["probability", "hits"]

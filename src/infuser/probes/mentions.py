@@ -10,11 +10,9 @@ import copy
 import hashlib
 import heapq
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
-import torch
 from torch import Tensor
 from tqdm.auto import tqdm
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -163,15 +161,3 @@ def text_batches(
             yield places, {name: tensor.to(model.device) for name, tensor in batch.items()}
             done += len(places)
             bar.update(len(places))
-
-
-@contextmanager
-def answering(model: PreTrainedModel) -> Iterator[None]:
-    """Let a model answer without dropout and without gradients; its mode is given back afterwards."""
-    was_training = model.training
-    model.train(False)
-    try:
-        with torch.inference_mode():
-            yield
-    finally:
-        model.train(was_training)

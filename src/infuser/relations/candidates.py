@@ -32,9 +32,9 @@ _Numbers: TypeAlias = NDArray[np.int64]
 class CandidateRule:
     """How many triples of one text are asked about, and how far apart their spans may stand."""
 
-    max_spans: int = 40
-    """Spans of a text that are paired at all: the first ones in the text."""
-    max_pairs: int = 400
+    max_spans: int = 400
+    """Spans of a window that are paired at all: the first ones; more than 200 words are read in several windows."""
+    max_pairs: int = 1000
     """Ordered pairs of spans: the nearest ones; "A, B" and "B, A" are two."""
     max_triggers: int = 3
     """Triggers tried for each pair."""

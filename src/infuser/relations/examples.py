@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
+from infuser.errors import InputError
 from infuser.types import Span
 
 NO_RELATION = "no_relation"
@@ -69,3 +70,19 @@ def relation_labels(texts: Iterable[RelationText]) -> dict[str, str]:
 def _commonest(words: Counter[str]) -> str:
     # of equally common ones the first in the alphabet: the data's order must not decide
     return min(words, key=lambda one: (-words[one], one), default="")
+
+
+def with_relations(texts: Sequence[RelationText], y: Sequence[str] | None = None) -> list[RelationText]:
+    """Return the texts, checked, with one given relation per triple in the place of their own."""
+    if isinstance(texts, RelationText) or not all(isinstance(text, RelationText) for text in texts):
+        raise InputError("Give a list of RelationText; `relations.readers.read_relations` reads them from files.")
+    if y is None:
+        return list(texts)
+    n_triples = sum(len(text.triples) for text in texts)
+    if len(y) != n_triples:
+        raise InputError(f"{len(y)} relations were given for {n_triples} triples. Give one per triple, in their order.")
+    given = iter(y)
+    return [
+        replace(text, triples=tuple(replace(triple, relation=str(next(given)), label="") for triple in text.triples))
+        for text in texts
+    ]

@@ -93,10 +93,20 @@ def extract(
 
 def say(text: str, proposed: Sequence[Proposal], thresholds: Thresholds) -> list[Found]:
     """Return what thresholds let pass of the proposals for a text; what the text denies comes with `negated`."""
-    accepted = [one.found for one in proposed if one.accepted(thresholds)]
-    spans = [span for one in proposed for span in (one.found.triple.head, one.found.triple.tail)]
-    denials = Denials(text, spans)
-    return [replace(one, triple=replace(one.triple, negated=denials.denies(one.triple))) for one in accepted]
+    of_window: dict[tuple[int, int], list[Found]] = {}
+    names: dict[tuple[int, int], list[Span]] = {}
+    for one in proposed:
+        names.setdefault(one.window, []).extend((one.found.triple.head, one.found.triple.tail))
+        if one.accepted(thresholds):
+            of_window.setdefault(one.window, []).append(one.found)
+    said = []
+    for (start, end), accepted in of_window.items():  # within a window, because looking for cues takes its time
+        denials = Denials(text[start:end], [_shifted(span, -start) for span in names[start, end]])
+        said += [
+            replace(one, triple=replace(one.triple, negated=denials.denies(_moved(one.triple, -start))))
+            for one in accepted
+        ]
+    return said
 
 
 def candidates_of(
@@ -140,7 +150,8 @@ def _propose_windows(
     for first, last in _portions(asked):
         proposed = propose(model, asked[first:last], n_heads=n_heads)
         for window, of_window in zip(windows[first:last], proposed, strict=True):
-            proposals[window.place] += [one.moved(window.start) for one in of_window]
+            place = window.start, window.start + len(window.text.text)
+            proposals[window.place] += [one.moved(place) for one in of_window]
     return proposals
 
 
@@ -151,14 +162,16 @@ class Proposal:
     found: Found
     gate: float
     best: float
+    window: tuple[int, int] = (0, 0)
+    """The characters of the text that were read together."""
 
     def accepted(self, thresholds: Thresholds) -> bool:
         """Tell whether thresholds let it pass."""
         return self.gate > thresholds.gate and self.best > thresholds.best
 
-    def moved(self, by: int) -> Proposal:
-        """Return the proposal in places of the text in which its window begins at `by`."""
-        return replace(self, found=replace(self.found, triple=_moved(self.found.triple, by)))
+    def moved(self, window: tuple[int, int]) -> Proposal:
+        """Return the proposal in places of the text that this window is of."""
+        return replace(self, found=replace(self.found, triple=_moved(self.found.triple, window[0])), window=window)
 
 
 def propose(model: AttentionRelations, texts: Sequence[RelationText], *, n_heads: int = 0) -> list[list[Proposal]]:

@@ -22,9 +22,8 @@ from tqdm.auto import tqdm
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from infuser.errors import InputError
-from infuser.hosts import n_blocks, watching_attention
+from infuser.hosts import answering, n_blocks, watching_attention
 from infuser.infused import longest_input
-from infuser.probes.mentions import answering
 from infuser.relations.examples import RelationText, Triple
 from infuser.signals import Collator
 from infuser.signals.align import Range

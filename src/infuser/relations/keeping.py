@@ -55,6 +55,8 @@ def save(model: AttentionRelations, folder: Path) -> None:
         "features": asdict(model.features_),
         "classes": list(learned.which.classes),
         "labels": model.labels_,
+        "n_unread": model.n_unread_,
+        "n_negatives": model.n_negatives_,
         "thresholds": asdict(learned.thresholds),
         "converged": [learned.gate.converged, learned.which.converged],
         "trigger_words": model.triggers_.to_json(),
@@ -90,6 +92,7 @@ def load(cls: type[_Model], folder: Path, encoder: Any) -> _Model:
         model = cls(given, rule=rule, **settings)
         model.features_ = FeatureSettings(**card["features"])
         model.labels_ = dict(card["labels"])
+        model.n_unread_, model.n_negatives_ = card["n_unread"], card["n_negatives"]
         model.triggers_ = TriggerWords.from_json(card["trigger_words"])
     except (OSError, AttributeError, KeyError, TypeError, ValueError, SafetensorError) as error:
         if isinstance(error, CheckpointError):

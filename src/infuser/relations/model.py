@@ -11,7 +11,7 @@ triples in raw text see `extracting.extract`.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
@@ -26,7 +26,7 @@ from infuser.infused import Infused
 from infuser.relations.candidates import CandidateRule
 from infuser.relations.classifier import Decided, Thresholds, TwoStage
 from infuser.relations.encoders import Encoder, open_encoder
-from infuser.relations.examples import NO_RELATION, RelationText, relation_labels
+from infuser.relations.examples import NO_RELATION, RelationText, relation_labels, with_relations
 from infuser.relations.features import FeatureSettings, Kind, Pooling, SpanReader
 from infuser.relations.finding import find_candidates
 from infuser.relations.negatives import is_fact, sample_negatives
@@ -37,6 +37,8 @@ if TYPE_CHECKING:
     from infuser.relations.extracting import Found
 
 _log = logging.getLogger(__name__)
+_MOST_NUMBERS = 1 << 28
+"""Features that are fitted on at once: 2 GB in float64, of which a fit needs some copies."""
 
 
 class AttentionRelations(ClassifierMixin, BaseEstimator):  # type: ignore[misc]  # scikit-learn ships no types
@@ -73,7 +75,7 @@ class AttentionRelations(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
         negatives: triples that are none, for each that is one (the paper: 1).
         none_class: let the classifier know "none of them", too (the paper's knows relations only).
         rule: how many triples of a text are asked about.
-        most_triples: texts are drawn for the fit until they hold so many, so that it fits into memory.
+        most_triples: texts are drawn for the fit until they hold so many; fewer of them if one takes many numbers.
         """
         self.encoder = encoder
         self.relations = relations
@@ -107,7 +109,7 @@ class AttentionRelations(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
         that they offer. With `dev` the two thresholds are set where the strict F1 of the extraction from these texts
         is highest; without `spans` from their known mentions.
         """
-        texts = self._chosen(_with_relations(X, y))
+        texts = self._chosen(with_relations(X, y))
         facts = [triple for text in texts for triple in text.triples if is_fact(triple)]
         if not facts:
             raise InputError(
@@ -117,7 +119,7 @@ class AttentionRelations(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
         with_trigger = all(triple.trigger for triple in facts) if self.trigger is None else self.trigger
         self.features_ = FeatureSettings(self.kind, self.pooling, with_trigger)  # what is set later must not change it
         self.labels_: dict[str, str] = relation_labels(texts)
-        self.triggers_ = TriggerWords.learned(texts) if self.trigger_ else TriggerWords({})
+        self.triggers_ = _trigger_words(texts) if self.trigger_ else TriggerWords({})
         texts = self._drawn(texts)
         offered = find_candidates(texts, spans, self._words(), self._rule(), progress=progress) if spans else None
         negatives = sample_negatives(texts, candidates=offered, per_triple=self.negatives, seed=self.seed)
@@ -172,7 +174,7 @@ class AttentionRelations(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
     def decide(self, X: Sequence[RelationText], *, progress: bool = False) -> tuple[Decided, NDArray[np.bool_]]:
         """Return what gate and classifier say about each triple, and which triples could be read."""
         model = self._fitted()
-        values, readable = self._features(X, progress=progress)
+        values, readable = self._features(with_relations(X), progress=progress)
         return model.decide(values), readable
 
     def predict(self, X: Sequence[RelationText]) -> NDArray[np.str_]:
@@ -195,7 +197,7 @@ class AttentionRelations(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
     ) -> float:
         """Return the share of triples whose class is right; relations that were not learned count as none."""
         known = set(self.classes_.tolist())
-        texts = _with_relations(X, y)
+        texts = with_relations(X, y)
         if not any(text.triples for text in texts):
             raise InputError("There is no triple to score in these texts.")
         truth = [triple.relation if is_fact(triple) else NO_RELATION for text in texts for triple in text.triples]
@@ -283,27 +285,18 @@ class AttentionRelations(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
 
     def _drawn(self, texts: list[RelationText]) -> list[RelationText]:
         """Return the texts, or as many of them, drawn by the seed, as hold `most_triples` with their negatives."""
-        most = self.most_triples / (1 + self.negatives)
+        n_features = int(np.prod(self.reader().shape))
+        most = min(self.most_triples, _MOST_NUMBERS // n_features) / (1 + self.negatives)
         if sum(len(text.triples) for text in texts) <= most:
             return texts
         order = np.random.default_rng(self.seed).permutation(len(texts))
         counts = np.cumsum([len(texts[place].triples) for place in order])
         kept = sorted(order[: max(1, int(np.searchsorted(counts, most, side="right")))].tolist())
-        _log.warning("%d of %d texts are used: they hold %d triples.", len(kept), len(texts), int(most))
+        _log.warning("%d of %d texts are used, so that the fit takes no more than some GB.", len(kept), len(texts))
         return [texts[place] for place in kept]
 
 
-def _with_relations(texts: Sequence[RelationText], y: Sequence[str] | Mapping[Any, Any] | None) -> list[RelationText]:
-    """Return the texts with one given relation per triple."""
-    if isinstance(texts, RelationText) or not all(isinstance(text, RelationText) for text in texts):
-        raise InputError("Give a list of RelationText; `relations.readers.read_relations` reads them from files.")
-    if y is None:
-        return list(texts)
-    n_triples = sum(len(text.triples) for text in texts)
-    if len(y) != n_triples:
-        raise InputError(f"{len(y)} relations were given for {n_triples} triples. Give one per triple, in their order.")
-    given = iter(y)
-    return [
-        replace(text, triples=tuple(replace(triple, relation=str(next(given)), label="") for triple in text.triples))
-        for text in texts
-    ]
+def _trigger_words(texts: Sequence[RelationText]) -> TriggerWords:
+    """Return the words that say relations: those met twice or more; in little data where none is, all."""
+    words = TriggerWords.learned(texts)
+    return words if words.phrases else TriggerWords.learned(texts, fewest=1)

@@ -259,7 +259,7 @@ def _knowledge(name: str, reading: EncoderReading) -> str:
     strongest = max(controls, key=controls.__getitem__, default="")
     above = 100 * (reading.decisive(reading.scores) - controls.get(strongest, 0.0))
     meaning: dict[Verdict, str] = {
-        "knows": f"what lies above {strongest}, {above:.1f} points, is the encoder's own knowledge.",
+        "knows": f"what lies above {strongest}, {above:.1f} points, is not explained by the controls.",
         "no evidence": "no evidence that the encoder knows these relations, for a control does as well.",
         "unchecked": "no control was run, so this does not tell whether the encoder or the classifier knows it.",
     }

@@ -6,22 +6,23 @@ relation.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
 from infuser.errors import SourceError
 from infuser.knowledge.entity_scores import check_score, open_scores
-from infuser.types import Annotations, Source, entity_key, keep_spans
+from infuser.types import Annotations, Source, Span, entity_key, keep_spans
 
 
 @dataclass(frozen=True)
 class Known:
     """Leaves out every entity and every relation with a score of at least the threshold, in training and in answering.
 
-    One without a score is kept: nobody has seen that the encoder knows it. Of a relation that is known, the links are
-    left out, and the entities that they tied stay.
+    A mention whose id has no score goes by the score of its words, in lower case. One without any is kept: nobody has
+    seen that the encoder knows it. Of a relation that is known, the links are left out, and the entities that they tied
+    stay.
     """
 
     scores: Mapping[str, float] | str | Path = field(repr=False)
@@ -51,15 +52,26 @@ class Known:
     def select(self, found: Sequence[Annotations], source: Source) -> list[Annotations]:
         """Return the annotations without what the encoder knows: entities with all that hangs on them, and links."""
         return [
-            keep_spans(self._without_links(one), [not self._knows(entity_key(one.text, span)) for span in one.spans])
+            keep_spans(self._without_links(one), [self._score(self._key(one.text, span)) < self.threshold for span in one.spans])
             for one in found
         ]
 
-    def why(self, key: str) -> str | None:
-        """Return why an entity is left out, for people; None if it is kept."""
-        if not self._knows(key):
+    def scored(self, found: Iterable[Annotations]) -> tuple[set[str], set[str]]:
+        """Return which of the entities and which of the relations that have a score occur in annotations."""
+        keys, relations = set(), set()
+        for one in found:
+            keys.update(self._key(one.text, span) for span in one.spans)
+            relations.update(link.relation for link in one.links)
+        return keys & self._scores.keys(), relations & self._relations.keys()
+
+    def why(self, text: str, span: Span) -> str | None:
+        """Return why a mention is left out, for people; None if it is kept."""
+        key = self._key(text, span)
+        score = self._score(key)
+        if score < self.threshold:
             return None
-        return f"the encoder predicts it: {self._scores[key]:.3g} >= {self.threshold:g}"
+        by = "" if key == entity_key(text, span) else f", by its words {key!r}"
+        return f"the encoder predicts it: {score:.3g} >= {self.threshold:g}{by}"
 
     def why_relation(self, relation: str) -> str | None:
         """Return why the links of a relation are left out, for people; None if they are kept."""
@@ -88,8 +100,13 @@ class Known:
         assert self.relations is not None  # {} where none were given
         return self.relations
 
-    def _knows(self, key: str) -> bool:
-        return self._scores.get(key, -1.0) >= self.threshold
+    def _key(self, text: str, span: Span) -> str:
+        """Return what a mention goes by: its id if that has a score, else its words."""
+        key = entity_key(text, span)
+        return key if key in self._scores else entity_key(text, Span(span.start, span.end))
+
+    def _score(self, key: str) -> float:
+        return self._scores.get(key, -1.0)  # below every threshold
 
     def _without_links(self, found: Annotations) -> Annotations:
         kept = tuple(link for link in found.links if self.why_relation(link.relation) is None)
