@@ -10,7 +10,7 @@ from typing import Any
 from infuser.diagnosing.buckets import EDGES, bucket_name
 from infuser.errors import InputError
 from infuser.sources.selective import Selective
-from infuser.types import Annotations, entity_key
+from infuser.types import Annotations, Span, entity_key
 
 
 @dataclass(frozen=True)
@@ -141,9 +141,10 @@ class _Reasons:
         """Note why mentions of one text are left out, or how connected its entities are."""
         if hasattr(self._strategy, "why"):
             for span in found.spans:  # two mentions of an entity may differ in their words
-                why = self._strategy.why(found.text, span)
+                key = entity_key(found.text, span)
+                why = self._strategy.why(key, entity_key(found.text, Span(span.start, span.end)))
                 if why is not None:
-                    self._dropped.setdefault(entity_key(found.text, span), why)
+                    self._dropped.setdefault(key, why)
         if self._around is None:
             return
         for key, n_near in zip(entities, self._around.n_near(entities, self._strategy.hops), strict=True):

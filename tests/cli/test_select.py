@@ -11,7 +11,7 @@ from cli.commands import COLUMNS, MEDICINES, TOOLS, error_of, run_command, save_
 import infuser
 from infuser import Graph, Known, Sampling, Selective
 from infuser.cli.selections import read_selection
-from infuser.knowledge.entity_scores import ScoredRelation, read_scores, write_scores
+from infuser.knowledge.entity_scores import EntityScore, ScoredRelation, read_scores, write_scores
 from infuser.selecting import explain_selection
 
 SOURCES = ("--graph", "triples.tsv", "--aliases", "names.tsv")
@@ -102,8 +102,26 @@ def test_links_of_relations_that_the_encoder_knows_are_left_out_and_told(task: P
     assert report.to_json()["relations"][0]["why"] == "the encoder tells it from others: 0.9 >= 0.5"
     # two medicines and two tools in three sentences each are tied to their shop
     assert "12 links of 1 relation that the encoder knows are left out" in told
+    assert "100.0% of the mentions it found are injected" in told and "(and 1 of 2 relations) occur in" in told
     assert "Relations whose links are left out" in told and "0.9 >= 0.5" in told and "Nothing is dropped" not in told
     assert "links" not in run_command(*select, "--threshold", 0.95).output
+
+
+def test_scores_that_concern_nothing_or_show_nothing_are_warned_of(task: Path, tmp_path: Path) -> None:
+    select = ("select", task / "train.csv", *TABLE, *sources_in(task), "--known", tmp_path / "scores.json")
+
+    def told(entity: str, relation: str, **about: str) -> str:
+        rows = [EntityScore(entity, 0.9, 1, "m"), EntityScore("Zug", 0.9, 1, "m")]
+        write_scores(tmp_path / "scores.json", rows, about, [ScoredRelation(relation, 0.9, 1)])
+        return " ".join(run_command(*select).output.split())
+
+    useless = told("Bern", "P36", verdict="no evidence")
+    assert "0 of 2 scored entities (and 0 of 1 relations) occur in what the sources found" in useless
+    assert "no scored entity occurs, so none is left out. The scores say, for one, 'Bern'" in useless
+    assert "no scored relation occurs" in useless and "'P36' and the sources say, for one, 'is a'" in useless
+    assert "the probe's verdict was 'no evidence'" in useless
+    useful = told("adze", "is a", verdict="knows")
+    assert "1 of 2 scored entities (and 1 of 1 relations) occur" in useful and "Warning" not in useful
 
 
 def test_mistakes_are_told_in_one_line(task: Path, tmp_path: Path) -> None:

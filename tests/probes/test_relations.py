@@ -136,8 +136,18 @@ def test_embeddings_are_read_in_place_of_attention_and_pairs_without_triggers() 
     states = probed(replace(QUICK, kind="embeddings")).reading
     assert states.features == "embeddings" and states.importance_gate == [] and states.directions == ()
     texts = {"train": shaped_texts(120, 0, triggers=False), "test": TEST}
-    pairs = probed(QUICK, **texts).reading
+    found = probed(QUICK, **texts)
+    pairs = found.reading
+    assert found.notes[0] == "120 of 160 facts have no words that say the relation, so only head and tail are read."
     assert pairs.directions == DIRECTIONS[:2] and pairs.scores.accuracy < 1  # "said" and "short" look alike
+
+
+def test_triples_that_are_no_facts_need_no_words_that_say_a_relation() -> None:
+    none = Triple(TRAIN[0].triples[0].head, TRAIN[0].triples[0].tail)
+    negated = replace(TRAIN[1].triples[0], trigger=None, negated=True)
+    texts = [replace(TRAIN[0], triples=(none,)), replace(TRAIN[1], triples=(negated,)), *TRAIN[2:]]
+    found = probed(train=texts)
+    assert found.reading.directions == DIRECTIONS and not any("have no words" in note for note in found.notes)
 
 
 @pytest.mark.parametrize(
@@ -234,14 +244,16 @@ def test_a_relation_or_entity_is_known_as_far_as_its_held_out_triples_are_told()
     values = np.zeros((16, 1, 1, 1), np.float32)
     values[:8] = 9
     seen = Seen.whole(Rows(texts, truth, np.arange(16)), Features(values, np.ones(16, bool)))
-    relations, entities = score_knowledge([seen], folds=4, seed=1)
+    found = score_knowledge([seen], folds=4, seed=1)
+    relations, entities = found.relations, found.entities
+    assert (found.held_out_by, found.n_unlearned) == ("text and pair", 0)
     known = {one.relation: one for one in relations}
     assert known["known"].score > 0.85 and known["dark 0"].score == pytest.approx(0.5, abs=0.1)
     assert (known["known"].n_triples, known["dark 0"].n_triples) == (8, 4)
     scores = {one.key: one for one in entities}
     assert len(scores) == 32 and scores["aa3"].how == "relation-probe" and scores["aa3"].n_mentions == 1
     assert np.mean([scores[f"aa{number}"].score for number in range(8)]) == pytest.approx(known["known"].score)
-    by_id = {one.key: one for one in score_knowledge([seen], folds=4, seed=1, by_id=True)[1]}
+    by_id = {one.key: one for one in score_knowledge([seen], folds=4, seed=1, by_id=True).entities}
     assert by_id["Q1"].n_mentions == 8 and len(by_id) == 25
 
 
@@ -256,9 +268,25 @@ def test_no_classifier_has_seen_a_pair_of_entities_or_a_text_that_it_is_asked_ab
     truth = np.array([text.triples[0].relation for text in texts], dtype=object)
     values = np.eye(4, dtype=np.float32)[np.arange(12) % 4].reshape(12, 1, 1, 4)
     seen = Seen.whole(Rows(texts, truth, np.arange(12)), Features(values, np.ones(12, bool)))
-    relations, _ = score_knowledge([seen], folds=3)
-    assert [one.score for one in relations] == [0.0] * 4
+    assert [one.score for one in score_knowledge([seen], folds=3).relations] == [0.0] * 4
     with pytest.raises(InputError, match="cannot be parted"):
         score_knowledge([seen.part(np.array([0]))])
     with pytest.raises(InputError, match="at least 2"):
         score_knowledge([seen], folds=1)
+
+
+def test_scores_that_rest_on_seen_pairs_or_on_one_relation_are_told() -> None:
+    texts = [RelationText(f"Aa near Bb {number}", (Triple(Span(0, 2), Span(8, 10)),)) for number in range(6)]
+    # without the only "of" all others are "near": a classifier that would be sure of everything
+    truth = np.array(["near"] * 5 + ["of"], dtype=object)
+    values = np.arange(6, dtype=np.float32).reshape(6, 1, 1, 1)
+    alone = score_knowledge([Seen.whole(Rows(texts, truth, np.arange(6)), Features(values, np.ones(6, bool)))], folds=3)
+    assert alone.held_out_by == "text" and alone.n_unlearned == 2
+    assert max(one.score for one in alone.relations) < 0.8
+    tied = [
+        replace(one, triples=(replace(triple, head=replace(triple.head, id="A"), tail=replace(triple.tail, id="B")),))
+        for one in TRAIN
+        for triple in one.triples
+    ]
+    found = probed(replace(QUICK, scores=True, by_id=True), train=tied)
+    assert found.knowledge.held_out_by == "text" and any("by their texts alone" in note for note in found.notes)

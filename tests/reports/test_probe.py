@@ -166,6 +166,7 @@ def test_what_was_not_read_is_left_out(tmp_path: Path, read_page: ReadPage) -> N
     assert layer_section({"bare": bare}) == importance_section(bare) == tree_section(bare) == ""
     assert importance_section(replace(bare, importance_gate=[[[0.0, 0.0]]])) == ""
     only = layer_section({"minilm": reading(layers={"attention": [(3, 0.5, 0.4)]})})
+    assert "at 0 are those before the first block; attention at k reads states k." in only
     assert "attention of minilm" in only and "embeddings of" not in only
     with pytest.raises(InputError, match="3 were given"):
         ProbeReport((bare, bare, bare))

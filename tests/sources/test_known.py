@@ -25,7 +25,7 @@ FOUND = Annotations(
 
 
 def test_what_the_encoder_knows_is_left_out_with_all_that_hangs_on_it() -> None:
-    known = Known({"Q70": 0.83, "aare": 0.5, "new york": 0.49, "Bern": 1.0})
+    known = Known({"Q70": 0.83, "aare": 0.5, "new york": 0.49, "Bern": 1.0, "Q2": 0.1})
     [kept] = known.select([FOUND], SOURCE)
     assert kept == Annotations(
         TEXT,
@@ -37,6 +37,16 @@ def test_what_the_encoder_knows_is_left_out_with_all_that_hangs_on_it() -> None:
     assert known.why("Q70") == "the encoder predicts it: 0.83 >= 0.5"
     assert known.why("aare") == "the encoder predicts it: 0.5 >= 0.5"
     assert known.why("new york") is None and known.why("Q2") is None
+
+
+def test_a_mention_whose_id_has_no_score_goes_by_its_words() -> None:
+    known = Known({"bern": 0.9, "aare": 0.8, "Q2": 0.1, "york": 1.0}, relations={"far from": 0.1, "on": 0.9})
+    [kept] = known.select([FOUND], SOURCE)
+    assert kept.spans == (Span(28, 36, "city"), Span(18, 22, id="Q2"))  # Q2 has a score of its own
+    assert known.why("Q70", "bern") == "the encoder predicts it: 0.9 >= 0.5, by the words 'bern'"
+    assert known.why("Q70") is None and known.why("Q2", "aare") is None
+    assert known.why("aare", "aare") == "the encoder predicts it: 0.8 >= 0.5"
+    assert known.scored([FOUND]) == ({"bern", "aare", "Q2"}, {"far from"}) and known.scored([]) == (set(), set())
 
 
 @pytest.mark.parametrize(("threshold", "n_kept"), [(0.0, 1), (0.3, 2), (0.9, 3), (1.0, 4)])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from infuser.probes.relations import ProbedEncoder, ProbeSettings
     from infuser.relations.examples import RelationText
     from infuser.relations.readers import Format
-    from infuser.reports.probe import ProbeReport
+    from infuser.reports.probe import EncoderReading, ProbeReport
     from infuser.types import Source
 
 _READING = "What is read"
@@ -113,6 +114,7 @@ def probe(
       infuser probe train.jsonl --out probe --scores known.json
     """
     told, console = Console(stderr=True), Console()
+    _check_places(out, scores)
     if scores is not None and (Path(encoder) / CARD).exists():
         raise InputError(
             f"--scores tells what the plain encoder knows, and {encoder!r} is infused. Give the plain one as "
@@ -152,7 +154,19 @@ def probe(
     console.print(f"\nPage: {page}", markup=False, highlight=False, soft_wrap=True)
     if scores is not None:
         _write_scores(scores, probed[0], encoder, [*train, *tested], settings)
-    _tell_next(console, encoder, compare, scores)
+    _tell_next(console, encoder, compare, scores, probed[0].reading, pairs)
+
+
+def _check_places(out: Path, scores: Path | None) -> None:
+    """Refuse places that cannot be written to before an hour of work, not after it."""
+    if out.exists() and not out.is_dir():
+        raise InputError(f"--out {str(out)!r} is a file. Name a folder.")
+    if scores is not None and scores.is_dir():
+        raise InputError(f"--scores {str(scores)!r} is a folder. Name a file.")
+    for flag, folder in (("--out", out), ("--scores", out if scores is None else scores.parent)):
+        there = next(one for one in (folder.resolve(), *folder.resolve().parents) if one.exists())
+        if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+            raise InputError(f"{flag}: nothing can be written in {str(there)!r}. Choose a folder you may write to.")
 
 
 def _read(
@@ -184,16 +198,14 @@ def _open(name: str, told: Console) -> _Encoder:
         import infuser
         from infuser.infused import load_model, load_tokenizer
 
-        opened: Any
         if (Path(name) / CARD).exists():
-            infused = infuser.load(name)
+            infused: Any = infuser.load(name)
             opened = _Encoder(_called(name), infused.model, infused.tokenizer, infused.sources)
         else:
             opened = _Encoder(_called(name), load_model(folder, "encoder"), load_tokenizer(folder), ())
         if torch.cuda.is_available():
-            opened.model.to("cuda")
-    encoder: _Encoder = opened
-    return encoder
+            opened.model.to("cuda")  # type: ignore[arg-type]
+    return opened
 
 
 def _called(name: str) -> str:
@@ -229,6 +241,7 @@ def _write_scores(
     path: Path, probed: ProbedEncoder, encoder: str, texts: Sequence[RelationText], settings: ProbeSettings
 ) -> None:
     from infuser.knowledge.entity_scores import digest_of_texts, write_scores
+    from infuser.reports.nulls import with_nulls
 
     reading = probed.reading
     about = {
@@ -237,10 +250,12 @@ def _write_scores(
         "texts": digest_of_texts(text.text for text in texts),
         "features": reading.features,
         "seed": settings.seed,
+        "held_out_by": probed.knowledge.held_out_by,
+        "verdict": reading.verdict,
         "accuracy": reading.scores.accuracy,
         "controls": {name: scores.accuracy for name, scores in reading.controls.items()},
     }
-    write_scores(path, probed.entity_scores, about, probed.relation_scores)
+    write_scores(path, probed.entity_scores, with_nulls(about), probed.relation_scores)
 
 
 def _tell(console: Console, report: ProbeReport) -> None:
@@ -259,10 +274,19 @@ def _tell(console: Console, report: ProbeReport) -> None:
     console.print(table)
 
 
-def _tell_next(console: Console, encoder: str, compare: str | None, scores: Path | None) -> None:
+def _tell_next(
+    console: Console, encoder: str, compare: str | None, scores: Path | None, reading: EncoderReading, pairs: bool
+) -> None:
     steps = []
     if scores is not None:
         console.print(f"Scores: {scores}", markup=False, highlight=False, soft_wrap=True)
+    if reading.verdict != "knows":
+        if scores is not None:
+            told = f"These scores do not show that {encoder} knows anything: a control does as well."
+            console.print(told, style="yellow", markup=False, highlight=False)
+        if not pairs:
+            steps.append("the same command with --pairs: without the words that say the relation controls fall")
+    elif scores is not None:
         steps.append(
             f"infuser select TEXTS --graph GRAPH --known {scores} --explain: leave out what {encoder} knows already"
         )
@@ -270,6 +294,7 @@ def _tell_next(console: Console, encoder: str, compare: str | None, scores: Path
         steps.append("the same command with --scores FILE: a list of what it knows, for infuser select --known FILE")
     if compare is None:
         steps.append("the same command with --compare RUN/model: what training or knowledge changed")
-    console.print("\n[b]What to try next[/b]")
+    if steps:
+        console.print("\n[b]What to try next[/b]")
     for step in steps:
         console.print(f"  {step}", markup=False, highlight=False, soft_wrap=True)

@@ -24,28 +24,33 @@ def tell_scores(
 ) -> None:
     """Print how many of a file's scores concern what the sources found, and what speaks against using them."""
     each = [one for of_text in found for one in of_text]
+    of_entities, of_relations = known.to_json()["scores"], known.relations or {}
     entities, relations = known.scored(each)
-    n_entities, n_relations = len(known.scores), len(known.relations or {})  # type: ignore[arg-type]
-    told = f"{len(entities):,} of {n_entities:,} scored entities"
-    told += f" and {len(relations):,} of {n_relations:,} relations" if n_relations else ""
+    told = f"{len(entities):,} of {len(of_entities):,} scored entities"
+    if of_relations:
+        told += f" (and {len(relations):,} of {len(of_relations):,} relations)"
     console.print(f"{told} occur in what the sources found", highlight=False)
     verdict = about.get("verdict", "knows")  # other measures give none
-    warned = [] if verdict == "knows" else [
-        f"The probe's verdict was {verdict!r}: these scores do not show what the encoder knows, so do not select by them."
-    ]
-    mentioned = sorted({entity_key(one.text, span) for one in each for span in one.spans})
-    linked = sorted({link.relation for one in each for link in one.links})
-    for what, known_here, scored, seen in (
-        ("entities", entities, known.scores, mentioned),
-        ("relations", relations, known.relations or {}, linked),
-    ):
-        if scored and seen and not known_here:
-            warned.append(
-                f"No scored {what} occur, so none are left out: the file says {min(scored)!r}, the sources say "
-                f"{seen[0]!r}. Score them by what the sources call them."
-            )
-    for warning in warned:
-        console.print(f"Warning: {warning}", style="yellow", markup=False, highlight=False)
+    if verdict != "knows":
+        _warn(console, f"the probe's verdict was {verdict!r}, so these scores do not show what the encoder knows.")
+    if of_entities and not entities:
+        named = sorted({entity_key(one.text, span) for one in each for span in one.spans})
+        _warn(console, _unmet("entity", min(of_entities), named))
+    linked = sorted({link.relation for one in each for link in one.links if link.relation})
+    if of_relations and linked and not relations:  # many sources name no relations at all
+        _warn(console, _unmet("relation", min(of_relations), linked))
+
+
+def _unmet(what: str, scored: str, found: Sequence[str]) -> str:
+    said = f"and the sources say, for one, {found[0]!r}" if found else "and the sources found nothing"
+    return (
+        f"no scored {what} occurs, so none is left out. The scores say, for one, {scored!r} {said}. Score the names "
+        "that your sources use."
+    )
+
+
+def _warn(console: Console, warning: str) -> None:
+    console.print(f"Warning: {warning}", style="yellow", markup=False, highlight=False)
 
 
 def tell_selection(

@@ -12,8 +12,9 @@ Any measure may write such a file: masked words, a probe, or one of your own. It
       ...]}
 
 with one line per entity, sorted by key. 1 means that the encoder knows the entity, 0 that it does not. The key is what
-`infuser.types.entity_key` gives: the entity's id or, where a source has none, its words in lower case. Relations are
-there if the measure scores them, too; `Link.relation` is what they go by.
+`infuser.types.entity_key` gives: the entity's id or, where a source has none, its words in lower case; `Known`
+looks for the words, too, where an id has no score. Relations are there if the measure scores them, too; they go by
+what `Link.relation` says.
 """
 
 from __future__ import annotations

@@ -9,6 +9,7 @@
 | relation_rows      | the triples that it asks about, and as many that are none                         |
 | relation_fits      | gate and classifier, fitted on one layer or all, and their answers                |
 | relation_parts     | scores, confusions, importance, the tree of relations: from answers and weights   |
+| relation_notes     | what a report says about how it was made                                          |
 | relation_knowledge | one score per relation and entity, by cross-validation                            |
 
 The scores of entities and relations are kept in files: `infuser.knowledge.entity_scores`.

@@ -16,7 +16,6 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import torch
 from tqdm.auto import tqdm
 from transformers import AutoModel, PreTrainedModel, PreTrainedTokenizerBase
@@ -24,8 +23,9 @@ from transformers import AutoModel, PreTrainedModel, PreTrainedTokenizerBase
 from infuser.errors import InputError
 from infuser.hosts import plain_config
 from infuser.knowledge.entity_scores import EntityScore, ScoredRelation
-from infuser.probes.relation_fits import Answers, answer, layer_curve
-from infuser.probes.relation_knowledge import score_knowledge
+from infuser.probes.relation_fits import answer, layer_curve
+from infuser.probes.relation_knowledge import Knowledge, score_knowledge
+from infuser.probes.relation_notes import tell_facts, tell_notes
 from infuser.probes.relation_parts import (
     find_confusions,
     find_importance,
@@ -35,8 +35,9 @@ from infuser.probes.relation_parts import (
 from infuser.probes.relation_rows import Rows, Seen, choose_rows
 from infuser.relations.examples import RelationText, relation_labels
 from infuser.relations.features import FeatureSettings, Kind, Pooling, SpanReader
+from infuser.relations.negatives import is_fact
 from infuser.relations.streaming import write_features
-from infuser.reports.probe import EncoderReading, ProbeReport, ProbeScores
+from infuser.reports.probe import EncoderReading, ProbeReport
 from infuser.reports.report import installed_versions
 from infuser.types import Source
 
@@ -52,7 +53,7 @@ class ProbeSettings:
     pooling: Pooling = "sum"
     """How attention between the tokens of two spans becomes one number."""
     trigger: bool | None = None
-    """Read the words that say the relation, too; None does so if all triples of the data have some."""
+    """Read the words that say the relation, too; None does so if all facts that are asked about have some."""
     relations: Collection[str] | None = None
     """Only these relations; None takes all."""
     per_relation: int | None = None
@@ -80,16 +81,24 @@ class ProbedEncoder:
     """What a probe found out about one encoder."""
 
     reading: EncoderReading
-    relation_scores: list[ScoredRelation]
-    """How probable the right relation is to a classifier that has not seen the triple, by relation."""
-    entity_scores: list[EntityScore]
-    """The same over the triples of each entity, for the strategy `Known`."""
+    knowledge: Knowledge
+    """How probable the right relation is to a classifier that has not seen the triple; empty unless asked for."""
     facts: dict[str, str]
     """How it was found out."""
     notes: tuple[str, ...]
     """What to keep in mind."""
     labels: dict[str, str]
     """Relation id to its name."""
+
+    @property
+    def relation_scores(self) -> list[ScoredRelation]:
+        """How well it knows each relation."""
+        return self.knowledge.relations
+
+    @property
+    def entity_scores(self) -> list[EntityScore]:
+        """How well it knows the relations of each entity, for the strategy `Known`."""
+        return self.knowledge.entities
 
 
 def probe_relations(
@@ -108,8 +117,7 @@ def probe_relations(
     Classifiers learn from the triples of `train` and answer for those of `test`.
     """
     settings = settings or ProbeSettings()
-    with_trigger = all(one.trigger for text in (*train, *test) for one in text.triples)
-    settings = replace(settings, trigger=with_trigger if settings.trigger is None else settings.trigger)
+    settings, notes = _with_trigger(settings, [*train, *test])
     chosen = {"relations": settings.relations, "per_relation": settings.per_relation, "seed": settings.seed}
     asked = [choose_rows(texts, **chosen) for texts in (train, test)]  # type: ignore[arg-type]
     _check(asked, settings)
@@ -128,7 +136,25 @@ def probe_relations(
                 else:
                     curves[kind] = library.read(reader, [r.kept(places) for r, places in zip(asked, few, strict=True)])
         labels = relation_labels([*train, *test])
-        return _look(name, settings, labels, seen, control, curves, readers[settings.kind], progress)
+        told = _look(name, settings, labels, seen, control, curves, readers[settings.kind], progress)
+        return replace(told, notes=(*notes, *told.notes))
+
+
+def _with_trigger(settings: ProbeSettings, texts: Sequence[RelationText]) -> tuple[ProbeSettings, list[str]]:
+    """Return settings that say whether triggers are read, and a note where some facts have none."""
+    if settings.trigger is not None:
+        return settings, []
+    wanted = settings.relations
+    facts = [
+        one for text in texts for one in text.triples if is_fact(one) and (wanted is None or one.relation in wanted)
+    ]
+    lacking = sum(one.trigger is None for one in facts)
+    notes = []
+    if 0 < lacking < len(facts):
+        notes.append(
+            f"{lacking:,} of {len(facts):,} facts have no words that say the relation, so only head and tail are read."
+        )
+    return replace(settings, trigger=not lacking), notes
 
 
 def _look(
@@ -153,9 +179,8 @@ def _look(
         shuffled = answer(*seen, shuffling=settings.seed, **how) if settings.shuffled else None
         bar.update(settings.shuffled)
         layers = {kind: layer_curve(*of_kind, tell=bar.update, **how) for kind, of_kind in curves.items()}
-        relations, entities = (
-            score_knowledge(seen, seed=settings.seed, by_id=settings.by_id, **how) if settings.scores else ([], [])
-        )
+        scored = settings.scores
+        knowledge = score_knowledge(seen, seed=settings.seed, by_id=settings.by_id, **how) if scored else Knowledge()
         bar.update(settings.scores)
     linkage, clusters = grow_tree(own.which)
     of_heads = settings.kind == "attention"  # the states of a layer have no names that say anything
@@ -175,9 +200,10 @@ def _look(
         linked=own.which.classes,
         clusters=clusters,
     )
-    told, notes = _facts(settings, seen, curves, reader.shape), _notes(name, settings, seen, own, reading.control)
+    told = tell_facts(settings, seen, curves, reader.shape)
+    notes = tell_notes(name, settings, seen, own, reading.control, knowledge)
     named = {relation: labels[relation] for relation in own.which.classes}
-    return ProbedEncoder(reading, relations, entities, told, tuple(notes), named)
+    return ProbedEncoder(reading, knowledge, told, tuple(notes), named)
 
 
 def probe_report(
@@ -242,51 +268,3 @@ class _Library:
             path = self._folder / f"{self._n_files}.npy"
             seen.append(Seen.whole(rows, write_features(reader, rows.texts, path, progress=self._progress)))
         return seen
-
-
-def _facts(
-    settings: ProbeSettings, seen: Sequence[Seen], curves: Mapping[str, Sequence[Seen]], shape: tuple[int, ...]
-) -> dict[str, str]:
-    spans = "head, tail and the words that say the relation" if settings.trigger else "head and tail"
-    what = f"{' x '.join(map(str, shape))} numbers per triple ({settings.kind} of {spans})"
-    facts = {}
-    for title, one in zip(("Training triples", "Test triples"), seen, strict=True):
-        places = one.facts()
-        n_relations, n_asked = len(set(one.rows.truth[places])), len(one.balanced()[0])
-        facts[title] = f"{len(places):,} of {n_relations:,} relations; {n_asked:,} for the gate, half of them none"
-    facts["Features"] = f"{what}, pooled by {settings.pooling}" if settings.kind == "attention" else what
-    if curves:
-        few = [len(one.facts()) for one in next(iter(curves.values()))]
-        facts["Each layer alone"] = f"learned from {few[0]:,} facts, tested with {few[1]:,}"
-    return facts | {"Strength of the classifiers (C)": f"{settings.strength:g}", "Seed": str(settings.seed)}
-
-
-def _notes(
-    name: str, settings: ProbeSettings, seen: Sequence[Seen], own: Answers, random: ProbeScores | None
-) -> list[str]:
-    notes = []
-    readable = np.concatenate([one.readable for one in seen])
-    n_lost = int((~readable).sum())
-    if n_lost:
-        why = "cut off, blank or without words that say the relation" if settings.trigger else "cut off or blank"
-        notes.append(f"{name} could not read {n_lost:,} of {len(readable):,} triples ({why}); they are left out.")
-    unknown = len(seen[1].facts()) - len(own.truth)
-    if unknown:
-        notes.append(f"{unknown:,} test triples have relations that no training triple has; only the gate saw them.")
-    untested = set(own.which.classes) - set(own.truth)
-    if untested:
-        notes.append(f"{len(untested):,} relations of the training triples have no test triple, so no score.")
-    both = {text.text for text in seen[0].rows.texts} & {text.text for text in seen[1].rows.texts}
-    if both:
-        notes.append(f"{len(both):,} test texts are training texts, too; the scores flatter.")
-    if settings.trigger and random is not None:
-        chance = 1 / len(own.which.classes)
-        if random.accuracy - chance > (own.scores.accuracy - chance) / 2:
-            notes.append(
-                f"The form of {name} with random weights names the relation in {100 * random.accuracy:.1f} % of the "
-                "cases: the words that say it give it away to any classifier. Look at pairs alone, without these words."
-            )
-    for what, model in (("gate", own.gate), ("relation classifier", own.which)):
-        if not model.converged:
-            notes.append(f"The {what} stopped before it had converged; its weights are not the best ones.")
-    return notes

@@ -62,8 +62,8 @@ def layer_section(readings: Mapping[str, EncoderReading]) -> str:
     relations["chance"] = [(first, chance.f1), (last, chance.f1)]
     told = (
         "The same test with the numbers of one layer alone, from the first layer to the last: where a line is high, "
-        "that layer tells relations apart by itself. States (embeddings) at 0 are those before the first block; attention "
-        "at k reads states k."
+        "that layer tells relations apart by itself. States (embeddings) at 0 are those before the first block; "
+        "attention at k reads states k."
     )
     charts = [
         _half(title, line_chart(curves, label=f"{title}, by layer", x_name="layer", y_name=unit, whole=True))

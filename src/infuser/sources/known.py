@@ -52,25 +52,26 @@ class Known:
     def select(self, found: Sequence[Annotations], source: Source) -> list[Annotations]:
         """Return the annotations without what the encoder knows: entities with all that hangs on them, and links."""
         return [
-            keep_spans(self._without_links(one), [self._score(self._key(one.text, span)) < self.threshold for span in one.spans])
+            keep_spans(self._without_links(one), [self.why(*_names(one.text, span)) is None for span in one.spans])
             for one in found
         ]
 
     def scored(self, found: Iterable[Annotations]) -> tuple[set[str], set[str]]:
         """Return which of the entities and which of the relations that have a score occur in annotations."""
-        keys, relations = set(), set()
+        keys: set[str] = set()
+        relations: set[str] = set()
         for one in found:
-            keys.update(self._key(one.text, span) for span in one.spans)
+            keys.update(self._scored_name(*_names(one.text, span)) for span in one.spans)
             relations.update(link.relation for link in one.links)
         return keys & self._scores.keys(), relations & self._relations.keys()
 
-    def why(self, text: str, span: Span) -> str | None:
-        """Return why a mention is left out, for people; None if it is kept."""
-        key = self._key(text, span)
-        score = self._score(key)
+    def why(self, key: str, words: str | None = None) -> str | None:
+        """Return why an entity, or a mention of it with these words, is left out, for people; None if it is kept."""
+        name = self._scored_name(key, words)
+        score = self._scores.get(name, -1.0)
         if score < self.threshold:
             return None
-        by = "" if key == entity_key(text, span) else f", by its words {key!r}"
+        by = "" if name == key else f", by the words {name!r}"
         return f"the encoder predicts it: {score:.3g} >= {self.threshold:g}{by}"
 
     def why_relation(self, relation: str) -> str | None:
@@ -100,17 +101,18 @@ class Known:
         assert self.relations is not None  # {} where none were given
         return self.relations
 
-    def _key(self, text: str, span: Span) -> str:
-        """Return what a mention goes by: its id if that has a score, else its words."""
-        key = entity_key(text, span)
-        return key if key in self._scores else entity_key(text, Span(span.start, span.end))
-
-    def _score(self, key: str) -> float:
-        return self._scores.get(key, -1.0)  # below every threshold
+    def _scored_name(self, key: str, words: str | None) -> str:
+        """Return what a mention goes by: its key if that has a score, else its words."""
+        return key if words is None or key in self._scores else words
 
     def _without_links(self, found: Annotations) -> Annotations:
         kept = tuple(link for link in found.links if self.why_relation(link.relation) is None)
         return found if len(kept) == len(found.links) else replace(found, links=kept)
+
+
+def _names(text: str, span: Span) -> tuple[str, str]:
+    """Return the key of a mention, and its words."""
+    return entity_key(text, span), entity_key(text, Span(span.start, span.end))
 
 
 def _checked(given: object, what: str, such_as: str) -> dict[str, float]:
