@@ -368,7 +368,8 @@ def test_random_spans_of_random_texts_agree(data, pooling, trigger, batch_size):
         spans = st.tuples(st.integers(0, len(text)), st.integers(0, len(text))).map(lambda both: Span(*sorted(both)))
         triples = st.lists(st.builds(Triple, spans, spans, trigger=st.none() | spans), max_size=3)
         texts.append(RelationText(text, tuple(data.draw(triples))))
-    agree(MODEL, TOKENIZER, texts, pooling=pooling, trigger=trigger, batch_size=batch_size)
+    read = agree(MODEL, TOKENIZER, texts, pooling=pooling, trigger=trigger, batch_size=batch_size)
+    assert len(read.readable) == sum(len(text.triples) for text in texts)
 
 
 MODEL, TOKENIZER = tiny_host("bert"), tiny_tokenizer("bert")

@@ -9,7 +9,7 @@ from miniatures import tiny_host, tiny_tokenizer
 from infuser.relations import features, streaming
 from infuser.relations.examples import RelationText, Triple
 from infuser.relations.features import FeatureSettings, SpanReader
-from infuser.relations.streaming import open_features, remove_features, write_features
+from infuser.relations.streaming import open_features, write_features
 from infuser.types import Span
 
 SENTENCE = "the old bridge of the town lies on the river and the red house"
@@ -112,14 +112,6 @@ def test_texts_with_many_triples_are_held_a_few_at_a_time(encoder, tmp_path, mon
         SpanReader(*encoder).read(texts).values,
         atol=1e-6,
     )
-
-
-def test_what_was_written_can_be_removed(encoder, tmp_path):
-    path = tmp_path / "features.npy"
-    write_features(SpanReader(*encoder), some_texts(3), path)
-    remove_features(path)
-    remove_features(path)  # once more does no harm
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_header_leaves_room_for_more_rows_than_anybody_has(tmp_path):

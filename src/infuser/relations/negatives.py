@@ -28,11 +28,6 @@ def is_fact(triple: Triple) -> bool:
     return triple.relation != NO_RELATION and not triple.negated
 
 
-def only_facts(text: RelationText) -> RelationText:
-    """Return a text with those of its triples that state a relation."""
-    return replace(text, triples=tuple(triple for triple in text.triples if is_fact(triple)))
-
-
 def sample_negatives(
     texts: Sequence[RelationText],
     *,

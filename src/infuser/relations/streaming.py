@@ -7,7 +7,6 @@ per triple). It is an ordinary .npy file.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
@@ -48,13 +47,6 @@ def open_features(path: str | Path) -> Features:
     """Open the features that `write_features` wrote, without reading them into memory."""
     values = np.load(path, mmap_mode="r", allow_pickle=False)
     return Features(values, np.load(_beside(Path(path)), allow_pickle=False))
-
-
-def remove_features(path: str | Path) -> None:
-    """Remove what `write_features` wrote."""
-    for file in (Path(path), _beside(Path(path))):
-        with suppress(FileNotFoundError):
-            file.unlink()
 
 
 def _beside(path: Path) -> Path:
