@@ -34,7 +34,7 @@ from infuser.sources.storage import load_source, save_source
 from infuser.types import Source
 from infuser.writing import whole_folder
 
-_CARD = "infuser.json"
+CARD = "infuser.json"
 _NEW = "knowledge.safetensors"
 _RIGHT_BASE = "Pass the right one as infuser.load(..., base=...)."
 
@@ -44,7 +44,7 @@ def save(infused: Infused, directory: Path, *, only_new: bool) -> None:
     directory = directory.resolve()
     if directory.exists() and not directory.is_dir():
         raise CheckpointError(f"{directory} is a file; save into a new or empty directory.")
-    if directory.exists() and not (directory / _CARD).exists() and any(directory.iterdir()):
+    if directory.exists() and not (directory / CARD).exists() and any(directory.iterdir()):
         raise CheckpointError(f"{directory} holds other files; save into a new or empty directory.")
     with whole_folder(directory) as draft, plain_config(infused.model):
         _write(infused, draft, only_new=only_new)
@@ -78,7 +78,7 @@ def _write(infused: Infused, draft: Path, *, only_new: bool) -> None:
         model.save_pretrained(draft, state_dict=plain_state(model))
     infused.tokenizer.save_pretrained(draft)
     save_file({name: state[name].detach().cpu().contiguous().clone() for name in sorted(new)}, draft / _NEW)
-    (draft / _CARD).write_text(json.dumps(card, indent=2, ensure_ascii=False), encoding="utf-8")
+    (draft / CARD).write_text(json.dumps(card, indent=2, ensure_ascii=False), encoding="utf-8")
 
 
 def load(directory: Path, *, sources: Sequence[Source] | None, base: str | None) -> Infused:
@@ -152,9 +152,9 @@ def digest(state: Mapping[str, Tensor]) -> str:
 
 
 def _read_card(directory: Path) -> dict[str, Any]:
-    path = directory / _CARD
+    path = directory / CARD
     if not path.is_file():
-        raise CheckpointError(f"{directory} is not a saved infused model: it has no {_CARD}.")
+        raise CheckpointError(f"{directory} is not a saved infused model: it has no {CARD}.")
     try:
         card: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         kinds = {"form": str, "method": dict, "with_terms": bool, "model": str, "sources": list, "base": dict}
@@ -174,7 +174,7 @@ def _method_of(card: dict[str, Any], directory: Path) -> Method:
         if isinstance(error, UnknownNameError):
             raise
         raise CheckpointError(
-            f"The method in {directory / _CARD} cannot be set up ({error}). The file is damaged or comes from another "
+            f"The method in {directory / CARD} cannot be set up ({error}). The file is damaged or comes from another "
             f"version of infuser than {__version__}."
         ) from error
     return method

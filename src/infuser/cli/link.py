@@ -6,7 +6,6 @@ import json
 import math
 import sys
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -20,7 +19,7 @@ from rich.table import Table
 from infuser.cli.examples import Columns, TextColumn, read_examples
 from infuser.cli.files import STDIN, BadRow, counted, kind_of_file, read_lines
 from infuser.cli.models import CARD, loading
-from infuser.cli.telling import counting
+from infuser.cli.telling import beside_texts, counting
 from infuser.errors import CheckpointError, InputError
 from infuser.writing import whole_file
 
@@ -157,18 +156,10 @@ def _link_all(
     """Link texts as they come and write what was found, in their order."""
     from infuser.linking.linking import link as link_texts
 
-    waiting: deque[tuple[Path, str]] = deque()
-
-    def remembered() -> Iterator[str]:
-        for one in texts:
-            waiting.append(one)
-            yield one[1]
-
     counts, started = _Counts(), time.monotonic()
     if n_texts is not None:
         show(0, n_texts)
-    for mentions in link_texts(infused, remembered(), **how):
-        path, text = waiting.popleft()
+    for path, text, mentions in beside_texts(texts, lambda read: link_texts(infused, read, **how)):
         file.write(json.dumps(writer.record(path, text, mentions), ensure_ascii=False) + "\n")
         counts.texts += 1
         counts.words += len(text.split())

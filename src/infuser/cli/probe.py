@@ -241,12 +241,13 @@ def _write_scores(
     path: Path, probed: ProbedEncoder, encoder: str, texts: Sequence[RelationText], settings: ProbeSettings
 ) -> None:
     from infuser.knowledge.entity_scores import digest_of_texts, write_scores
+    from infuser.probes.relation_knowledge import HOW
     from infuser.reports.nulls import with_nulls
 
     reading = probed.reading
     about = {
         "checkpoint": encoder,
-        "measure": "relation-probe",
+        "measure": HOW,
         "texts": digest_of_texts(text.text for text in texts),
         "features": reading.features,
         "seed": settings.seed,

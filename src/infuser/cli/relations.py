@@ -21,7 +21,6 @@ from infuser.cli.relations_data import (
     RelationFormat,
     Sentences,
     names_of,
-    only_relations,
     open_fitted,
     read_texts,
     sources_of,
@@ -130,6 +129,8 @@ def evaluate(
             f"knows {', '.join(sorted(fitted.labels_)[:5])}. Name relations by the same ids in both."
         )
     if learned:
+        from infuser.relations.examples import only_relations
+
         texts = only_relations(texts, known)
     evaluation = evaluate_extraction(fitted, texts, spans, matches, progress=told.is_terminal)
     tell_evaluation(console, evaluation, fitted.labels_)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -90,23 +90,6 @@ def stated_relations(texts: Iterable[RelationText]) -> Counter[str]:
     from infuser.relations.negatives import is_fact
 
     return Counter(triple.relation for text in texts for triple in text.triples if is_fact(triple))
-
-
-def only_relations(texts: Iterable[RelationText], wanted: Collection[str]) -> list[RelationText]:
-    """Return the texts with the triples of all other relations called none; their mentions stay mentions."""
-    from infuser.relations.examples import NO_RELATION
-
-    kept = set(wanted)
-    return [
-        replace(
-            text,
-            triples=tuple(
-                triple if triple.relation in kept else replace(triple, relation=NO_RELATION, label="")
-                for triple in text.triples
-            ),
-        )
-        for text in texts
-    ]
 
 
 def open_encoder(name: str, console: Console) -> Encoder:

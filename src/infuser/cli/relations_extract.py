@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 import time
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -31,7 +30,7 @@ from infuser.cli.sources import (
     SourcesFile,
     read_sources,
 )
-from infuser.cli.telling import counting
+from infuser.cli.telling import beside_texts, counting
 from infuser.errors import InputError
 from infuser.writing import whole_file
 
@@ -163,18 +162,10 @@ def _extract_all(
     """Read texts as they come and write what was found, in their order."""
     from infuser.relations.extracting import extract as extract_from
 
-    waiting: deque[tuple[Path, str]] = deque()
-
-    def remembered() -> Iterator[str]:
-        for one in texts:
-            waiting.append(one)
-            yield one[1]
-
     counts, started = _Counts(), time.monotonic()
     if n_texts is not None:
         show(0, n_texts)
-    for found in extract_from(model, remembered(), spans, **how):
-        path, text = waiting.popleft()
+    for path, text, found in beside_texts(texts, lambda read: extract_from(model, read, spans, **how)):
         kept = _kept(found, writer.negated)
         counts.texts += 1
         counts.triples += len(kept)

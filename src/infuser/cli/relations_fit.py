@@ -18,7 +18,6 @@ from infuser.cli.relations_data import (
     Sentences,
     check_out,
     names_of,
-    only_relations,
     open_encoder,
     read_texts,
     save_fitted,
@@ -180,6 +179,7 @@ def _tune(
     console: Console, model: AttentionRelations, dev: list[RelationText], spans: Sequence[Source], *, progress: bool
 ) -> None:
     """Set the thresholds where the strict F1 on dev texts is highest, and tell how high."""
+    from infuser.relations.examples import only_relations
     from infuser.relations.extracting import propose_all
     from infuser.relations.scores import score_relations
     from infuser.relations.tuning import best_thresholds

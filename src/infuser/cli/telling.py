@@ -5,10 +5,11 @@ from __future__ import annotations
 import copy
 import shlex
 import time
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
     from infuser.signals import Collator
     from infuser.training import StepReport, TrainResult
 
-
+_Found = TypeVar("_Found")
 _SECONDS_BETWEEN_LINES = 30.0
 
 
@@ -118,6 +119,21 @@ def tell_result(console: Console, result: TrainResult, infused: Infused | None) 
         f"{result.seconds:.0f} s, {result.examples_per_second:.0f} examples/s{new}",
         highlight=False,
     )
+
+
+def beside_texts(
+    texts: Iterable[tuple[Path, str]], work: Callable[[Iterator[str]], Iterable[_Found]]
+) -> Iterator[tuple[Path, str, _Found]]:
+    """Yield each text with the file it came from and what `work` found in it; `work` may read ahead, in order."""
+    waiting: deque[tuple[Path, str]] = deque()
+
+    def remembered() -> Iterator[str]:
+        for one in texts:
+            waiting.append(one)
+            yield one[1]
+
+    for found in work(remembered()):
+        yield *waiting.popleft(), found
 
 
 def tell_next(console: Console, run: Run, examples: list[dict[str, Any]], *, arm: str) -> None:

@@ -12,10 +12,8 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from infuser.annotating.fingerprints import fingerprint
 from infuser.hosts import n_blocks
 from infuser.infused import Infused, load, load_model, load_tokenizer
-from infuser.saving import digest
+from infuser.saving import CARD, digest
 from infuser.types import Source
-
-_CARD = "infuser.json"
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +34,7 @@ def open_encoder(given: str | Path | Encoder | Infused) -> Encoder:
         return given
     if isinstance(given, Infused):
         return Encoder(given.model, given.tokenizer, given.sources, given.base)
-    if (Path(given) / _CARD).exists():
+    if (Path(given) / CARD).exists():
         infused = load(given)
         return Encoder(infused.model, infused.tokenizer, infused.sources, str(given))
     return Encoder(load_model(str(given), "encoder"), load_tokenizer(str(given)), base=str(given))

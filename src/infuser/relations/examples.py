@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from infuser.errors import InputError
@@ -70,6 +70,21 @@ def relation_labels(texts: Iterable[RelationText]) -> dict[str, str]:
 def _commonest(words: Counter[str]) -> str:
     # of equally common ones the first in the alphabet: the data's order must not decide
     return min(words, key=lambda one: (-words[one], one), default="")
+
+
+def only_relations(texts: Iterable[RelationText], wanted: Collection[str]) -> list[RelationText]:
+    """Return the texts with the triples of all other relations called none; their mentions stay mentions."""
+    kept = set(wanted)
+    return [
+        replace(
+            text,
+            triples=tuple(
+                triple if triple.relation in kept else replace(triple, relation=NO_RELATION, label="")
+                for triple in text.triples
+            ),
+        )
+        for text in texts
+    ]
 
 
 def with_relations(texts: Sequence[RelationText], y: Sequence[str] | None = None) -> list[RelationText]:

@@ -30,17 +30,6 @@ Item: TypeAlias = tuple[frozenset[str], bool]
 """What counts once: the relations that it was said with, and whether it is right."""
 
 
-def matched_facts(
-    gold: RelationText, found: Sequence[Triple], match: Match = "strict"
-) -> tuple[int, list[frozenset[int]]]:
-    """Return how many facts a gold text holds and, for each found triple, the numbers of those that it matches.
-
-    Leniently facts are pairs. A triple that is no statement (negated, NO_RELATION) matches none.
-    """
-    compared = compare(gold, found, match)
-    return len(compared.golden), compared.matched
-
-
 def strings_alike(one: str, other: str) -> bool:
     """Return whether one string is part of the other or their sets of characters differ by a distance below 0.4.
 

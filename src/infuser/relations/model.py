@@ -26,7 +26,7 @@ from infuser.infused import Infused
 from infuser.relations.candidates import CandidateRule
 from infuser.relations.classifier import Decided, Thresholds, TwoStage
 from infuser.relations.encoders import Encoder, open_encoder
-from infuser.relations.examples import NO_RELATION, RelationText, relation_labels, with_relations
+from infuser.relations.examples import NO_RELATION, RelationText, only_relations, relation_labels, with_relations
 from infuser.relations.features import FeatureSettings, Kind, Pooling, SpanReader
 from infuser.relations.finding import find_candidates
 from infuser.relations.negatives import is_fact, sample_negatives
@@ -271,17 +271,7 @@ class AttentionRelations(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
             return list(texts)
         if isinstance(self.relations, str):
             raise InputError(f"relations is {self.relations!r}. Give a list of ids, such as [{self.relations!r}].")
-        wanted = set(self.relations)
-        return [
-            replace(
-                text,
-                triples=tuple(
-                    triple if triple.relation in wanted else replace(triple, relation=NO_RELATION, label="")
-                    for triple in text.triples
-                ),
-            )
-            for text in texts
-        ]
+        return only_relations(texts, self.relations)
 
     def _drawn(self, texts: list[RelationText]) -> list[RelationText]:
         """Return the texts, or as many of them, drawn by the seed, as hold `most_triples` with their negatives."""

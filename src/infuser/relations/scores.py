@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from infuser.errors import InputError
 from infuser.relations.examples import RelationText, Triple
-from infuser.relations.matching import MATCHES, Item, Match, compare, matched_facts, strings_alike
+from infuser.relations.matching import MATCHES, Item, Match, compare, strings_alike
 from infuser.reports.intervals import Interval, bootstrap_values, percentile_interval
 
 __all__ = [
@@ -20,7 +20,6 @@ __all__ = [
     "Match",
     "RelationCounts",
     "RelationScores",
-    "matched_facts",
     "score_relations",
     "strings_alike",
 ]
