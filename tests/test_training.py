@@ -406,7 +406,7 @@ def test_unusable_calls_are_refused():
 
     with pytest.raises(InputError, match="Let collate add 'labels'"):
         train(model, tiny_task(4), unlabelled, settings=SETTINGS, progress=False)
-    with pytest.raises(InputError, match="Cannot evaluate a batch"):
+    with pytest.raises(InputError, match="no labels to compare"):
         evaluate(model, tiny_task(4), unlabelled)
 
 

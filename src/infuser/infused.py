@@ -22,7 +22,7 @@ from infuser.types import Source
 if TYPE_CHECKING:
     from infuser.linking.mentions import Mention
 
-TASKS = {
+HEADS = {
     "encoder": "AutoModel",
     "sequence-classification": "AutoModelForSequenceClassification",
     "token-classification": "AutoModelForTokenClassification",
@@ -197,8 +197,8 @@ def load(directory: str | Path, *, sources: Sequence[Source] | None = None, base
 
 def load_model(checkpoint: str, task: str, **options: Any) -> PreTrainedModel:
     """Load a checkpoint with the head that `task` names."""
-    if task not in TASKS:
-        raise UnknownNameError(f"No task is called {task!r}. Known: {', '.join(TASKS)}.")
+    if task not in HEADS:
+        raise UnknownNameError(f"No task is called {task!r}. Known: {', '.join(HEADS)}.")
     try:
         config = transformers.AutoConfig.from_pretrained(checkpoint)
     except (OSError, ValueError) as error:
@@ -208,7 +208,7 @@ def load_model(checkpoint: str, task: str, **options: Any) -> PreTrainedModel:
         ) from error
     shell = type("Host", (), {"config": config})
     anatomy_of(shell)  # type: ignore[arg-type]  # before gigabytes are loaded for nothing
-    auto = getattr(transformers, TASKS[task])
+    auto = getattr(transformers, HEADS[task])
     if type(config) not in auto._model_mapping:
         raise HostError(f"transformers has no {task!r} head for {config.model_type!r} encoders.")
     options.setdefault("use_safetensors", True)  # the other format is a pickle

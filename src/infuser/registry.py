@@ -56,3 +56,4 @@ def _path(cls: type[Any]) -> tuple[str, str]:
 
 SOURCES = Registry("source")
 METHODS = Registry("method")
+TASKS = Registry("task")

@@ -210,8 +210,12 @@ def reporter(progress: bool | Callable[[StepReport], None], n_steps: int) -> Ite
 
 
 def text_lengths(examples: Sequence[Example]) -> list[int] | None:
-    """Return the number of characters of each example, or None where examples are not texts."""
-    texts = [(example.get("text"), example.get("pair") or "") for example in examples]
-    if not all(isinstance(part, str) for text in texts for part in text):
-        return None
-    return [len(text) + len(pair) for text, pair in texts]  # type: ignore[arg-type]
+    """Return the number of characters of each example, all choices together, or None where examples are not texts."""
+    lengths = []
+    for example in examples:
+        sides = [example.get("text"), example.get("pair") or ""]
+        parts = [part for side in sides for part in (side if isinstance(side, list | tuple) else (side,))]
+        if not all(isinstance(part, str) for part in parts):
+            return None
+        lengths.append(sum(map(len, parts)))
+    return lengths

@@ -11,7 +11,7 @@ from cli.small_linkers import save_linker, write_knowledge
 
 import infuser
 from infuser.cli.arms import choose
-from infuser.cli.files import Place
+from infuser.reading.files import Place
 from infuser.sources import Graph
 
 

@@ -17,7 +17,6 @@ from rich.console import Console
 from rich.table import Table
 
 from infuser.cli.examples import Columns, PairColumn, TextColumn, read_examples
-from infuser.cli.files import STDIN, counted
 from infuser.cli.sources import (
     AliasFiles,
     CacheFolder,
@@ -34,6 +33,7 @@ from infuser.cli.sources import (
 )
 from infuser.cli.telling import counting
 from infuser.errors import InputError
+from infuser.reading.files import STDIN, counted
 
 if TYPE_CHECKING:
     from infuser.annotating import Annotated as AnnotatedFolder

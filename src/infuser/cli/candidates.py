@@ -10,9 +10,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from infuser.cli.files import counted
 from infuser.cli.knowledge import Strict, counting, nothing_in, size_of, tell_skipped
 from infuser.errors import InputError
+from infuser.reading.files import counted
 
 if TYPE_CHECKING:
     from infuser.knowledge.facts import Facts, Skipped

@@ -13,9 +13,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from infuser.cli.files import counted
 from infuser.cli.knowledge import Strict, size_of
 from infuser.errors import InputError
+from infuser.reading.files import counted
 
 if TYPE_CHECKING:
     from infuser.counting.shapes import Progress

@@ -12,9 +12,9 @@ from rich.console import Console
 
 from infuser.cli.arms import PLACEBO, PLAIN, shuffled
 from infuser.cli.diagnose_runs import Arms, Trained
-from infuser.cli.files import counted
 from infuser.cli.models import find_checkpoint, loading, plain_collator
 from infuser.errors import CheckpointError
+from infuser.reading.files import counted
 from infuser.reports.comparison import Arm, compare
 from infuser.reports.diagnosis import Diagnosis
 from infuser.reports.intervals import Metric, auc

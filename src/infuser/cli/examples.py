@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from infuser.cli.files import BadRow, Place, kind_of_file
-from infuser.cli.tables import HEADED, Record, read_records
 from infuser.errors import InputError
+from infuser.reading.files import BadRow, Place, kind_of_file
+from infuser.reading.tables import HEADED, Record, read_records
 
 if TYPE_CHECKING:
     from infuser.knowledge.facts import Skipped

@@ -10,9 +10,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from infuser.cli.files import BadRow, counted, csv_rows, kind_of_file, read_rows, tab_rows
 from infuser.cli.knowledge import Strict, counting, nothing_in, size_of, tell_skipped
 from infuser.errors import InputError
+from infuser.reading.files import BadRow, counted, csv_rows, kind_of_file, read_rows, tab_rows
 
 if TYPE_CHECKING:
     from infuser.knowledge.facts import Skipped

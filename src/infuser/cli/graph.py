@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from infuser.cli.files import counted
 from infuser.cli.knowledge import Strict, nothing_in, size_of, tell_skipped
 from infuser.errors import InputError
+from infuser.reading.files import counted
 
 if TYPE_CHECKING:
     from infuser.knowledge.facts import Facts, Skipped

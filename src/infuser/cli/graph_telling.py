@@ -7,8 +7,8 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from infuser.cli.files import counted
 from infuser.knowledge.graph_store import Edge, Entity, GraphStore
+from infuser.reading.files import counted
 
 _RELATIONS = 15
 

@@ -17,10 +17,10 @@ from rich.console import Console
 from rich.table import Table
 
 from infuser.cli.examples import Columns, TextColumn, read_examples
-from infuser.cli.files import STDIN, BadRow, counted, kind_of_file, read_lines
 from infuser.cli.models import CARD, loading
 from infuser.cli.telling import beside_texts, counting
 from infuser.errors import CheckpointError, InputError
+from infuser.reading.files import STDIN, BadRow, counted, kind_of_file, read_lines
 from infuser.writing import whole_file
 
 if TYPE_CHECKING:

@@ -16,7 +16,6 @@ import typer
 from rich.console import Console
 
 from infuser.cli.examples import TextColumn
-from infuser.cli.files import counted
 from infuser.cli.link import open_linker
 from infuser.cli.linker_data import (
     Corpus,
@@ -43,6 +42,7 @@ from infuser.cli.linker_stages import (
 from infuser.cli.models import loading
 from infuser.cli.runs import Run
 from infuser.errors import InputError
+from infuser.reading.files import counted
 
 if TYPE_CHECKING:
     from infuser.infused import Infused

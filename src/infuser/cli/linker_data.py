@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
 
 import typer
 
-from infuser.cli.files import STDIN, BadRow, counted, kind_of_file, read_lines
 from infuser.cli.knowledge import tell_skipped
 from infuser.cli.link import read_texts
 from infuser.errors import InputError
+from infuser.reading.files import STDIN, BadRow, counted, kind_of_file, read_lines
 
 if TYPE_CHECKING:
     from infuser.linking.examples import LinkedText

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 from rich.console import Console
 from rich.table import Table
 
-from infuser.cli.files import counted
 from infuser.cli.linker_data import check_found
+from infuser.reading.files import counted
 
 if TYPE_CHECKING:
     from infuser.infused import Infused

@@ -13,11 +13,11 @@ from typing import TYPE_CHECKING, Any
 import typer
 from rich.console import Console
 
-from infuser.cli.files import counted
 from infuser.cli.linker_data import check_examples
 from infuser.cli.models import CARD, find_checkpoint, loading
 from infuser.cli.runs import Run, digest_of
 from infuser.cli.telling import in_lines
+from infuser.reading.files import counted
 
 if TYPE_CHECKING:
     from infuser.infused import Infused

@@ -18,7 +18,6 @@ from rich.table import Table
 
 from infuser.cli.examples import Columns, PairColumn, read_examples
 from infuser.cli.examples import TextColumn as TextColumnName
-from infuser.cli.files import STDIN
 from infuser.cli.models import open_classifier, plain_collator
 from infuser.cli.sources import (
     AliasFiles,
@@ -32,6 +31,7 @@ from infuser.cli.sources import (
     read_sources,
 )
 from infuser.errors import InputError
+from infuser.reading.files import STDIN
 from infuser.writing import whole_file
 
 if TYPE_CHECKING:

@@ -13,10 +13,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from infuser.cli.files import counted
-from infuser.cli.lists import read_aliases
 from infuser.cli.models import CARD, find_checkpoint, loading
 from infuser.errors import InputError
+from infuser.reading.files import counted
+from infuser.reading.lists import read_aliases
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase

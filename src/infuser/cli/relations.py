@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from infuser.cli.files import counted
 from infuser.cli.models import loading
 from infuser.cli.relations_data import (
     DATA,
@@ -40,6 +39,7 @@ from infuser.cli.sources import (
     read_sources,
 )
 from infuser.errors import InputError
+from infuser.reading.files import counted
 from infuser.writing import write_whole
 
 if TYPE_CHECKING:

@@ -16,11 +16,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from rich.console import Console
 
-from infuser.cli.files import counted
 from infuser.cli.knowledge import tell_skipped
-from infuser.cli.lists import read_aliases
 from infuser.cli.models import find_checkpoint, loading
 from infuser.errors import CheckpointError, InputError
+from infuser.reading.files import counted
+from infuser.reading.lists import read_aliases
 from infuser.types import Source
 from infuser.writing import whole_folder
 

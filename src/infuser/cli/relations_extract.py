@@ -17,7 +17,6 @@ from rich.table import Table
 from rich.text import Text
 
 from infuser.cli.examples import TextColumn
-from infuser.cli.files import STDIN, counted
 from infuser.cli.link import read_texts
 from infuser.cli.relations_data import Best, EncoderNow, FittedModel, Gate, open_fitted, sources_of
 from infuser.cli.sources import (
@@ -32,6 +31,7 @@ from infuser.cli.sources import (
 )
 from infuser.cli.telling import beside_texts, counting
 from infuser.errors import InputError
+from infuser.reading.files import STDIN, counted
 from infuser.writing import whole_file
 
 if TYPE_CHECKING:

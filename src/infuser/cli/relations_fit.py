@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from rich.console import Console
 
-from infuser.cli.files import counted
 from infuser.cli.relations_data import (
     DATA,
     LabelFile,
@@ -36,6 +35,7 @@ from infuser.cli.sources import (
     read_sources,
 )
 from infuser.errors import InputError
+from infuser.reading.files import counted
 
 if TYPE_CHECKING:
     from infuser.relations.examples import RelationText

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from infuser.cli.files import counted
+from infuser.reading.files import counted
 
 if TYPE_CHECKING:
     from infuser.probes.relation_rows import Ints, Seen

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from infuser import __version__
-from infuser.cli.files import opened
 from infuser.errors import InputError
+from infuser.reading.files import opened
 from infuser.writing import whole_file
 
 _PACKAGES = ("torch", "transformers", "accelerate", "tokenizers")

@@ -15,8 +15,6 @@ import typer
 from rich.console import Console
 
 from infuser.cli.examples import Columns, PairColumn, TextColumn, read_examples
-from infuser.cli.files import STDIN, counted
-from infuser.cli.lists import read_aliases
 from infuser.cli.models import find_checkpoint, loading
 from infuser.cli.select_telling import tell_scores, tell_selection
 from infuser.cli.selections import annotated_by, write_selection
@@ -35,6 +33,8 @@ from infuser.cli.sources import (
     read_sources,
 )
 from infuser.errors import InputError
+from infuser.reading.files import STDIN, counted
+from infuser.reading.lists import read_aliases
 from infuser.types import Annotations, join_pair
 
 if TYPE_CHECKING:

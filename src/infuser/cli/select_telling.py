@@ -9,8 +9,8 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from infuser.cli.files import counted
 from infuser.cli.telling import counting
+from infuser.reading.files import counted
 from infuser.types import Annotations, Source, entity_key
 
 if TYPE_CHECKING:

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from infuser.cli.files import read_json
 from infuser.cli.telling import counting
 from infuser.errors import InputError
+from infuser.reading.files import read_json
 from infuser.types import Annotations, Source, join_pair
 from infuser.writing import write_whole
 

@@ -15,8 +15,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from infuser.cli.files import counted
 from infuser.cli.runs import Run
+from infuser.reading.files import counted
 
 if TYPE_CHECKING:
     from infuser.infused import Infused

@@ -15,7 +15,6 @@ from rich.console import Console
 
 from infuser.cli.arms import PLACEBO, PLAIN, Files, Plan, read_data, train_arm
 from infuser.cli.examples import Columns, LabelColumn, PairColumn, TextColumn, read_all_examples
-from infuser.cli.files import counted, read_json
 from infuser.cli.models import CARD, loading
 from infuser.cli.runs import Run
 from infuser.cli.sources import (
@@ -34,6 +33,7 @@ from infuser.cli.sources import (
 )
 from infuser.cli.telling import tell_next, tell_result
 from infuser.errors import InputError
+from infuser.reading.files import counted, read_json
 from infuser.types import Source
 
 _EVERY_CANDIDATE = -100.0

@@ -10,9 +10,9 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from infuser.cli.files import counted
 from infuser.cli.knowledge import Strict, size_of, tell_skipped
 from infuser.errors import InputError, UnknownNameError
+from infuser.reading.files import counted
 
 if TYPE_CHECKING:
     from infuser.knowledge.descriptions import Missing

@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from infuser.cli.files import Row, counted, read_rows
 from infuser.errors import InputError, SourceError
+from infuser.reading.files import Row, counted, read_rows
 from infuser.registry import SOURCES
 from infuser.types import Source
 

@@ -13,7 +13,8 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from infuser.cli.files import (
+from infuser.errors import InputError
+from infuser.reading.files import (
     STDIN,
     BadRow,
     Place,
@@ -25,7 +26,6 @@ from infuser.cli.files import (
     read_lines,
     tab_rows,
 )
-from infuser.errors import InputError
 
 if TYPE_CHECKING:
     from infuser.knowledge.facts import Skipped

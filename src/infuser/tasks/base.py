@@ -1,0 +1,99 @@
+"""What a task is: where its examples come from, which head answers them, and how answers are judged.
+
+A task is one file: a frozen dataclass whose fields are its settings, entered into `TASKS` by name. Readers and scores
+load without torch; training and asking import what they need. A new one needs `read`, `head_options` and, if it is not
+about classes, the methods below that are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
+
+import numpy as np
+
+from infuser.errors import InputError
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+    from infuser.methods.spectral import Spectral
+    from infuser.signals import Collator
+    from infuser.steps import StepReport
+    from infuser.training import TrainResult, TrainSettings
+
+Example = dict[str, Any]
+"""text, and if there are any pair and label; a list of texts or pairs is multiple choice. See `signals.Collator`."""
+Prediction = Any
+"""Plain values that JSON can hold; for classes, the logits."""
+Split = Literal["train", "dev", "test"]
+SPLITS: tuple[Split, ...] = ("train", "dev", "test")
+
+
+@dataclass(frozen=True)
+class Task:
+    """The base of all tasks; as it stands, one that is about classes."""
+
+    data: str
+    """A folder with the official files, or `datasets:NAME` (`datasets:NAME,CONFIG`) for the datasets library."""
+
+    head: ClassVar[str] = "sequence-classification"
+    """Which of `infused.HEADS` answers."""
+    metrics: ClassVar[tuple[str, ...]] = ("accuracy",)
+    """Names of the scores; the first one is what is tuned for and stands first in tables."""
+    learns: ClassVar[bool] = True
+    """Whether there is a training part; a probe has none."""
+
+    def read(self, split: Split) -> list[Example]:
+        """Return the examples of a split; those of a hidden test part have no label."""
+        raise NotImplementedError
+
+    def head_options(self) -> dict[str, Any]:
+        """Return what `from_pretrained` needs to make the head: num_labels, id2label."""
+        return {}
+
+    def gold(self, example: Example) -> Any:
+        """Return what the right answer to an example is, as plain values."""
+        return example["label"]
+
+    def fit(
+        self,
+        model: PreTrainedModel,
+        collator: Collator,
+        examples: Sequence[Example],
+        *,
+        dev: Sequence[Example] | None,
+        settings: TrainSettings,
+        progress: bool | Callable[[StepReport], None] = True,
+        spectral: Spectral | None = None,
+    ) -> TrainResult:
+        """Fine-tune the model; with a dev set it ends with the weights that are best there."""
+        from infuser.training import train
+
+        settings = replace(settings, metric=self.metrics[0])
+        return train(model, examples, collator, dev=dev, settings=settings, progress=progress, spectral=spectral)
+
+    def answer(
+        self, model: PreTrainedModel, collator: Collator, examples: Sequence[Example], *, batch_size: int = 64
+    ) -> list[Prediction]:
+        """Return the model's answer to each example."""
+        from infuser.evaluation import logits_of
+
+        answers: list[Prediction] = logits_of(model, examples, collator, batch_size=batch_size).tolist()
+        return answers
+
+    def score(self, golds: Sequence[Any], predictions: Sequence[Prediction]) -> dict[str, float]:
+        """Return every metric of these predictions."""
+        from infuser.tasks.metrics import get_metric
+
+        if len(golds) != len(predictions):
+            raise InputError(f"{len(predictions)} predictions for {len(golds)} examples. Give one for each.")
+        logits, labels = np.asarray(predictions, dtype=np.float64), np.asarray(golds)
+        return {name: get_metric(name)(logits, labels) for name in self.metrics}
+
+
+def class_options(labels: Sequence[str]) -> dict[str, Any]:
+    """Return the options of a head that chooses one of these labels."""
+    names: Mapping[int, str] = dict(enumerate(labels))
+    return {"num_labels": len(names), "id2label": names, "label2id": {name: at for at, name in names.items()}}

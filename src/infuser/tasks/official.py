@@ -1,0 +1,60 @@
+"""Where the official files of a data set lie: in a folder, or behind a name of the datasets library."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from infuser.errors import InfuserError, InputError
+from infuser.reading.files import Place
+from infuser.reading.tables import Record
+
+_PREFIX = "datasets:"
+_SPLITS = {"dev": ("validation", "dev"), "train": ("train",), "test": ("test",)}
+
+
+def is_datasets_name(data: str) -> bool:
+    """Tell whether data are named for the datasets library and not by a folder."""
+    return data.startswith(_PREFIX)
+
+
+def find_file(data: str, *names: str) -> Path:
+    """Return the first of these files that the folder holds, packed by gzip or not, or say what was looked for."""
+    folder = Path(data)
+    if not folder.is_dir():
+        raise InputError(
+            f"There is no folder {data!r}. Give the one that holds {' or '.join(names)}, or a name of the datasets "
+            f"library such as {_PREFIX}nyu-mll/glue,cola."
+        )
+    for name in names:
+        for path in (folder / name, folder / f"{name}.gz"):
+            if path.is_file():
+                return path
+    held = ", ".join(sorted(path.name for path in folder.iterdir())[:10]) or "nothing"
+    raise InputError(f"The folder {data!r} holds no {' or '.join(names)}, but {held}.")
+
+
+def dataset_records(data: str, *splits: str) -> Iterator[Record]:
+    """Yield the rows of a split with the datasets library, each with its place; the first split that exists is read.
+
+    Our names train, dev and test are understood; others ("validation_matched") are taken as they are.
+    """
+    try:
+        from datasets import load_dataset
+    except ImportError as error:
+        raise InfuserError(f"{data!r} needs the datasets library: pip install 'infuser[datasets]'.") from error
+
+    name, *config = data.removeprefix(_PREFIX).split(",")
+    try:
+        parts = load_dataset(name, *config)
+    except Exception as error:  # it raises many kinds, from the network, the hub and the files
+        first = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise InputError(f"The datasets library cannot load {name!r} {config}: {first}") from error
+    wanted = [spelling for split in splits for spelling in _SPLITS.get(split, (split,))]
+    found = next((split for split in wanted if split in parts), None)
+    if found is None:
+        raise InputError(f"{data!r} has no split {' or '.join(wanted)}; it has {', '.join(parts)}.")
+    for number, row in enumerate(parts[found], start=1):
+        record: dict[str, Any] = dict(row)
+        yield Place(Path(f"{data} {found}"), number, "row"), record
