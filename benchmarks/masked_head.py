@@ -5,12 +5,13 @@ Texts: WikiText-2's training part and other open corpora of shared/data. Left ou
 which states the facts that LAMA's T-REx asks for, and WikiText-2's valid and test parts, on which the head is judged.
 Written: a checkpoint for `from_pretrained`, and how often the right word piece comes first, on text never trained on.
 
-    python benchmarks/masked_head.py --wikitext FOLDER --out runs/minilm-masked --minutes 60
+    python benchmarks/masked_head.py --minutes 60
 """
 
 from __future__ import annotations
 
 import argparse
+import gzip
 import json
 import re
 import time
@@ -29,15 +30,16 @@ CORPORA = Path(__file__).resolve().parents[2] / "shared" / "data" / "corpora"
 N_TOKENS, BATCH, MASKED, SEED = 96, 32, 0.15, 0
 
 
-def read_wikitext(file: Path) -> list[str]:
+def read_wikitext(part: str) -> list[str]:
     """Return the paragraphs of a raw part of WikiText-2, with hyphens, commas and points as people write them."""
-    lines = re.sub(r" @([-,.])@ ", r"\1", file.read_text(encoding="utf-8")).splitlines()
+    raw = gzip.decompress((assets.fetch("wikitext-2") / f"{part}.raw.gz").read_bytes()).decode("utf-8")
+    lines = re.sub(r" @([-,.])@ ", r"\1", raw).splitlines()
     return [" ".join(line.split()) for line in lines if not line.startswith(" =")]
 
 
-def read_corpora(wikitext: Path) -> list[str]:
+def read_corpora() -> list[str]:
     """Return the texts that the head learns from, one per paragraph."""
-    texts = read_wikitext(wikitext)
+    texts = read_wikitext("train")
     for folder in ("abc", "inaugural", "state_union", "webtext"):
         for file in sorted((CORPORA / folder).glob("*.txt")):
             texts += re.split(r"\n\s*\n", file.read_text(encoding="utf-8", errors="replace"))
@@ -89,11 +91,9 @@ def judge(model: Any, tokenizer: Any, rows: Tensor) -> dict[str, float]:
 
 
 def main() -> None:
+    """Train the head for so many minutes, judge it and write the checkpoint."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument(
-        "--wikitext", type=Path, required=True, help="a folder with WikiText-2's train.raw and valid.raw"
-    )
-    parser.add_argument("--out", type=Path, default=Path("runs/minilm-masked"))
+    parser.add_argument("--out", type=Path, default=Path(__file__).resolve().parents[1] / "runs" / "minilm-masked")
     parser.add_argument("--minutes", type=float, default=60.0)
     parser.add_argument("--learning-rate", type=float, default=4e-4)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
@@ -102,11 +102,11 @@ def main() -> None:
     torch.set_num_threads(given.threads)
     folder = str(assets.fetch("minilm"))
     tokenizer, model = AutoTokenizer.from_pretrained(folder), BertForMaskedLM.from_pretrained(folder)
-    rows = packed(tokenizer, read_corpora(given.wikitext / "train.raw"))
-    dev = packed(tokenizer, read_wikitext(given.wikitext / "valid.raw"))[:200]
+    rows = packed(tokenizer, read_corpora())
+    dev = packed(tokenizer, read_wikitext("valid"))[:200]
     print(f"{rows.numel():,} tokens to learn from, {dev.numel():,} to be judged by", flush=True)
 
-    head = list(model.cls.predictions.transform.parameters()) + [model.cls.predictions.bias]
+    head = [*model.cls.predictions.transform.parameters(), model.cls.predictions.bias]
     own = {id(weight) for weight in head}
     rest = [weight for weight in model.parameters() if id(weight) not in own]
     groups = [{"params": rest, "lr": given.learning_rate}, {"params": head, "lr": 2 * given.learning_rate}]

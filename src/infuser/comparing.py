@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import json
-import multiprocessing
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ProcessPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -26,6 +24,7 @@ from infuser.evaluation import evaluate
 from infuser.infused import Infused, Method, infuse, load_model, load_tokenizer, longest_input
 from infuser.registry import METHODS
 from infuser.reports.comparison import Arm
+from infuser.side_by_side import run_side_by_side
 from infuser.signals import Collator
 from infuser.sources.placebo import shuffle
 from infuser.steps import Example, StepReport
@@ -36,8 +35,6 @@ from infuser.writing import write_whole
 PLAIN, PLACEBO = "plain", "placebo"
 Tell = Callable[[str, int, StepReport | None], None]
 """Called with arm, seed and the state of training; None at the end of a run."""
-_heard: Any = None
-"""In a worker process: where it tells what happens."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +83,7 @@ def run_trial(
         for job in jobs.values():
             _run(*job, tell=tell)
     else:
-        _run_side_by_side(list(jobs.values()), n_workers, tell)
+        run_side_by_side(_run, list(jobs.values()), n_workers, tell)
 
     arms = []
     for arm in trial.arms:
@@ -94,40 +91,6 @@ def run_trial(
         scores = [np.array(run["scores"]) for run in runs]
         arms.append(Arm(arm, scores, runs[0]["extra_weights"], [run["seconds"] for run in runs]))
     return arms
-
-
-def _run_side_by_side(jobs: list[tuple[Any, ...]], n_workers: int, tell: Tell) -> None:
-    """Run the jobs in processes of their own, and pass on what they tell."""
-    context = multiprocessing.get_context("spawn")  # a forked torch may hang
-    n_threads = max(1, torch.get_num_threads() // n_workers)
-    heard = context.Queue()
-    pool = ProcessPoolExecutor(n_workers, context, initializer=_begin_worker, initargs=(heard, n_threads))
-    try:
-        waiting = {pool.submit(_run_in_worker, *job) for job in jobs}
-        while waiting:
-            done, waiting = wait(waiting, timeout=0.2)
-            while not heard.empty():
-                tell(*heard.get())
-            for future in done:
-                future.result()  # raises here what was raised there
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
-    while not heard.empty():
-        tell(*heard.get())
-
-
-def _begin_worker(heard: Any, n_threads: int) -> None:
-    from transformers.utils import logging
-
-    global _heard
-    _heard = heard
-    torch.set_num_threads(n_threads)
-    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-    logging.set_verbosity_error()  # type: ignore[no-untyped-call]
-
-
-def _run_in_worker(*job: Any) -> None:
-    _run(*job, tell=lambda arm, seed, report: _heard.put((arm, seed, report)))
 
 
 def _run(

@@ -170,7 +170,7 @@ def _end(process: BaseProcess, connection: Connection) -> None:
 
 def _work(connection: Connection) -> None:
     """Do what comes until nothing more can come; end with the parent, even in the middle of a task."""
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    threading.Thread(target=end_with_parent, daemon=True).start()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # who presses Ctrl-C speaks to the parent, which ends us
     for name in _THREADS:
         os.environ.setdefault(name, "1")  # the workers are the parallelism
@@ -191,7 +191,8 @@ def _work(connection: Connection) -> None:
             connection.send(answer)
 
 
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
+    """End this worker process as soon as its parent is gone, in the middle of whatever it does."""
     parent = multiprocessing.parent_process()
     if parent is not None:
         wait([parent.sentinel])

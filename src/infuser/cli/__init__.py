@@ -8,7 +8,7 @@ import typer
 from typer.core import TyperGroup
 
 from infuser import __version__
-from infuser.cli import assets, candidates, correlation, gazetteer, graph, linker, relations, vectors
+from infuser.cli import assets, bench, candidates, correlation, gazetteer, graph, linker, relations, vectors
 from infuser.cli.annotate import annotate
 from infuser.cli.demo import demo
 from infuser.cli.diagnose import diagnose
@@ -71,6 +71,7 @@ app.command()(probe)
 app.command()(select)
 app.command()(annotate)
 app.command()(link)
+app.add_typer(bench.app, name="bench")
 app.add_typer(linker.app, name="linker")
 app.add_typer(relations.app, name="relations")
 app.add_typer(graph.app, name="graph")

@@ -16,7 +16,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from infuser.cli.examples import Columns, PairColumn, TextColumn, read_examples
+from infuser.cli.examples import PairColumn, TextColumn
 from infuser.cli.sources import (
     AliasFiles,
     CacheFolder,
@@ -33,6 +33,7 @@ from infuser.cli.sources import (
 )
 from infuser.cli.telling import counting
 from infuser.errors import InputError
+from infuser.reading.examples import Columns, read_examples
 from infuser.reading.files import STDIN, counted
 
 if TYPE_CHECKING:

@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any
 import typer
 from rich.console import Console
 
-from infuser.cli.examples import Columns, hold_out, list_labels, number_labels, read_all_examples
 from infuser.cli.models import CARD, classifier_options, find_checkpoint, loading, plain_collator, save_plain
-from infuser.cli.runs import Run, digest_of, digest_of_file
+from infuser.cli.runs import Run
 from infuser.cli.telling import annotate, in_lines
+from infuser.digests import digest_of, digest_of_file
 from infuser.errors import InputError
+from infuser.reading.examples import Columns, hold_out, list_labels, number_labels, read_all_examples
 from infuser.reading.tables import Record
 from infuser.types import Source
 

@@ -13,11 +13,11 @@ from rich.text import Text
 
 from infuser.cli.arms import DEV_SHUFFLING, PLACEBO, PLAIN, Data
 from infuser.cli.diagnose_runs import FOLDER, Arms, complete, sort_runs
-from infuser.cli.examples import number_labels, read_all_examples
 from infuser.cli.models import loading
 from infuser.cli.sources import CacheFolder, NoCache, chosen_cache
 from infuser.cli.telling import annotate
 from infuser.errors import InputError
+from infuser.reading.examples import number_labels, read_all_examples
 from infuser.reading.files import counted
 
 if TYPE_CHECKING:

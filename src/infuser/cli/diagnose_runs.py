@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from infuser.cli.arms import PLACEBO, PLAIN, Data, Files, Plan, read_data, train_arm
-from infuser.cli.examples import Columns
-from infuser.cli.runs import Run, differences, digest_of_file
+from infuser.cli.runs import Run, differences
+from infuser.digests import digest_of_file
 from infuser.errors import InputError
+from infuser.reading.examples import Columns
 
 if TYPE_CHECKING:
     from infuser.infused import Infused

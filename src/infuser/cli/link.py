@@ -16,10 +16,11 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from infuser.cli.examples import Columns, TextColumn, read_examples
+from infuser.cli.examples import TextColumn
 from infuser.cli.models import CARD, loading
 from infuser.cli.telling import beside_texts, counting
 from infuser.errors import CheckpointError, InputError
+from infuser.reading.examples import Columns, read_examples
 from infuser.reading.files import STDIN, BadRow, counted, kind_of_file, read_lines
 from infuser.writing import whole_file
 

@@ -15,8 +15,9 @@ from rich.console import Console
 
 from infuser.cli.linker_data import check_examples
 from infuser.cli.models import CARD, find_checkpoint, loading
-from infuser.cli.runs import Run, digest_of
+from infuser.cli.runs import Run
 from infuser.cli.telling import in_lines
+from infuser.digests import digest_of
 from infuser.reading.files import counted
 
 if TYPE_CHECKING:

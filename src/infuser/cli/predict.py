@@ -16,7 +16,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from infuser.cli.examples import Columns, PairColumn, read_examples
+from infuser.cli.examples import PairColumn
 from infuser.cli.examples import TextColumn as TextColumnName
 from infuser.cli.models import open_classifier, plain_collator
 from infuser.cli.sources import (
@@ -31,6 +31,7 @@ from infuser.cli.sources import (
     read_sources,
 )
 from infuser.errors import InputError
+from infuser.reading.examples import Columns, read_examples
 from infuser.reading.files import STDIN
 from infuser.writing import whole_file
 

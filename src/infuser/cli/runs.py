@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import importlib.metadata
 import json
 import shutil
@@ -12,7 +11,6 @@ from typing import Any
 
 from infuser import __version__
 from infuser.errors import InputError
-from infuser.reading.files import opened
 from infuser.writing import whole_file
 
 _PACKAGES = ("torch", "transformers", "accelerate", "tokenizers")
@@ -96,17 +94,3 @@ def differences(before: dict[str, Any], now: dict[str, Any]) -> list[tuple[str, 
     """Return (name, value before, value now), shortened for people, of all values that are not the same."""
     names = sorted(name for name in {*before, *now} if before.get(name) != now.get(name))
     return [(name, str(before.get(name))[:80], str(now.get(name))[:80]) for name in names]
-
-
-def digest_of_file(path: Path) -> str:
-    """Return a digest of a file's bytes."""
-    digest = hashlib.sha256()
-    with opened(path) as file:
-        while block := file.read(1 << 20):
-            digest.update(block)
-    return digest.hexdigest()
-
-
-def digest_of(value: Any) -> str:
-    """Return a short digest of plain values."""
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:12]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from rich.console import Console
 
-from infuser.cli.examples import Columns, PairColumn, TextColumn, read_examples
+from infuser.cli.examples import PairColumn, TextColumn
 from infuser.cli.models import find_checkpoint, loading
 from infuser.cli.select_telling import tell_scores, tell_selection
 from infuser.cli.selections import annotated_by, write_selection
@@ -33,6 +33,7 @@ from infuser.cli.sources import (
     read_sources,
 )
 from infuser.errors import InputError
+from infuser.reading.examples import Columns, read_examples
 from infuser.reading.files import STDIN, counted
 from infuser.reading.lists import read_aliases
 from infuser.types import Annotations, join_pair

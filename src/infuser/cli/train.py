@@ -14,7 +14,7 @@ import typer
 from rich.console import Console
 
 from infuser.cli.arms import PLACEBO, PLAIN, Files, Plan, read_data, train_arm
-from infuser.cli.examples import Columns, LabelColumn, PairColumn, TextColumn, read_all_examples
+from infuser.cli.examples import LabelColumn, PairColumn, TextColumn
 from infuser.cli.models import CARD, loading
 from infuser.cli.runs import Run
 from infuser.cli.sources import (
@@ -33,6 +33,7 @@ from infuser.cli.sources import (
 )
 from infuser.cli.telling import tell_next, tell_result
 from infuser.errors import InputError
+from infuser.reading.examples import Columns, read_all_examples
 from infuser.reading.files import counted, read_json
 from infuser.types import Source
 

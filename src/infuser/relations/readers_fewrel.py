@@ -33,12 +33,13 @@ def read_fewrel(path: str | Path, skipped: Skipped) -> Iterator[RelationText]:
             continue
         for number, example in enumerate(examples, start=1):
             try:
-                yield _example(example, relation_id(relation), names.get(relation, ""))
+                yield fewrel_example(example, relation_id(relation), names.get(relation, ""))
             except Unreadable as error:
                 skipped.add(path, number, str(error), example, unit=f"{relation}, example")
 
 
-def _example(said: Any, relation: str, label: str) -> RelationText:
+def fewrel_example(said: Any, relation: str, label: str) -> RelationText:
+    """Return one example of a relation: tokens, head and tail."""
     if not isinstance(said, dict) or not isinstance(said.get("tokens"), list):
         raise Unreadable("no tokens")
     tokens = Tokens(said["tokens"])

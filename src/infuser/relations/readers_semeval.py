@@ -37,7 +37,7 @@ def read_semeval(path: str | Path, skipped: Skipped) -> Iterator[RelationText]:
             waiting = number, begins, line
         elif waiting:
             try:
-                yield _sentence(waiting[1][2], line.strip(), name=waiting[1][1])
+                yield marked_sentence(waiting[1][2], line.strip(), name=waiting[1][1])
             except Unreadable as error:
                 skipped.add(path, waiting[0], str(error), waiting[2])
             waiting = None
@@ -47,7 +47,8 @@ def read_semeval(path: str | Path, skipped: Skipped) -> Iterator[RelationText]:
         skipped.add(path, waiting[0], "no relation under the sentence", waiting[2])
 
 
-def _sentence(marked: str, said: str, name: str) -> RelationText:
+def marked_sentence(marked: str, said: str, name: str) -> RelationText:
+    """Return the text of a sentence with its two marked nominals and what is said of them."""
     if len(marked) > 1 and marked[0] == marked[-1] == '"':
         marked = marked[1:-1]
     places: dict[str, int] = {}

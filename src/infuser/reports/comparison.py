@@ -11,7 +11,15 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from infuser.errors import InputError
-from infuser.reports.intervals import Interval, Metric, auc, bootstrap_values, percentile_interval, t_interval
+from infuser.reports.intervals import (
+    Interval,
+    Metric,
+    auc,
+    bootstrap_values,
+    paired_p_value,
+    percentile_interval,
+    t_interval,
+)
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -60,6 +68,8 @@ class Difference:
     """95 % bootstrap interval over test examples: would other test examples say the same?"""
     verdict: Verdict
     """"helps" or "hurts" only when both intervals exclude 0."""
+    p_value: float | None = None
+    """Of the paired t-test over seeds; None with one seed."""
 
 
 @dataclass(frozen=True)
@@ -144,12 +154,8 @@ def compare(
     differences = []
     for name, against in pairs:
         one, other = place[name], place[against]
-        per_seed = tuple(a - b for a, b in zip(reached[one], reached[other], strict=True))
-        over_seeds = t_interval(per_seed)
-        over_examples = percentile_interval(resampled[:, one] - resampled[:, other])
-        verdict = _verdict(over_seeds, over_examples)
-        mean = float(np.mean(per_seed))
-        differences.append(Difference(name, against, per_seed, mean, over_seeds, over_examples, verdict))
+        per_seed = [a - b for a, b in zip(reached[one], reached[other], strict=True)]
+        differences.append(paired_difference(name, against, per_seed, resampled[:, one] - resampled[:, other]))
 
     return Comparison(
         metric=metric_name or getattr(metric, "__name__", "metric").replace("_", " ").replace("auc", "AUC"),
@@ -159,6 +165,23 @@ def compare(
         n_groups=None if groups is None else len(np.unique(np.asarray(groups))),
         rounds=rounds,
     )
+
+
+def paired_difference(
+    arm: str,
+    against: str,
+    per_seed: Sequence[float],
+    resampled: NDArray[np.float64] | None,
+    *,
+    higher_is_better: bool = True,
+) -> Difference:
+    """Return what follows from an arm's differences to another, by seed and by bootstrap round (None: no rounds)."""
+    values = tuple(float(value) for value in per_seed)
+    over_seeds = t_interval(values)
+    over_examples = None if resampled is None else percentile_interval(resampled)
+    verdict = _verdict(over_seeds, over_examples, higher_is_better=higher_is_better)
+    p_value = paired_p_value(values)
+    return Difference(arm, against, values, float(np.mean(values)), over_seeds, over_examples, verdict, p_value)
 
 
 def signed_range(interval: Interval | None) -> str:
@@ -171,13 +194,13 @@ def _result(arm: Arm, values: tuple[float, ...]) -> ArmResult:
     return ArmResult(arm.name, values, float(np.mean(values)), t_interval(values), int(arm.extra_weights), seconds)
 
 
-def _verdict(over_seeds: Interval | None, over_examples: Interval | None) -> Verdict:
+def _verdict(over_seeds: Interval | None, over_examples: Interval | None, *, higher_is_better: bool) -> Verdict:
     if over_seeds is None or over_examples is None:
         return "no evidence"
     if over_seeds[0] > 0 and over_examples[0] > 0:
-        return "helps"
+        return "helps" if higher_is_better else "hurts"
     if over_seeds[1] < 0 and over_examples[1] < 0:
-        return "hurts"
+        return "hurts" if higher_is_better else "helps"
     return "no evidence"
 
 

@@ -13,7 +13,8 @@ from infuser.errors import InputError
 
 Interval: TypeAlias = tuple[float, float]
 Metric: TypeAlias = Callable[[NDArray[Any], NDArray[Any]], float]
-"""(labels, scores) to a number; higher is better."""
+"""(labels, scores) to a number; higher is better. One that also has `weighted(labels, scores, weights)`, like
+`weighted_auc`, answers all rounds of a bootstrap at once."""
 _Floats: TypeAlias = NDArray[np.float64]
 
 _CELLS_AT_ONCE = 4_000_000
@@ -32,6 +33,17 @@ def t_interval(values: Sequence[float], confidence: float = 0.95) -> Interval | 
     reach = quantile * float(np.std(values, ddof=1)) / math.sqrt(len(values))
     mean = float(np.mean(values))
     return mean - reach, mean + reach
+
+
+def paired_p_value(differences: Sequence[float]) -> float | None:
+    """Return the two-sided p-value of a paired t-test, given its differences; one alone has none."""
+    if len(differences) < 2:
+        return None
+    if np.ptp(differences) == 0:  # no spread: the test divides by zero
+        return 1.0 if differences[0] == 0 else 0.0
+    from scipy.stats import ttest_1samp
+
+    return float(ttest_1samp(differences, 0.0).pvalue)
 
 
 def auc(labels: ArrayLike, scores: ArrayLike) -> float:
@@ -103,8 +115,9 @@ def _resamples(
 
 
 def _metric_per_round(metric: Metric, labels: NDArray[Any], scores: NDArray[Any], weights: _Floats) -> _Floats:
-    if metric is auc:  # all rounds at once
-        return weighted_auc(labels, scores, weights)
+    weighted = weighted_auc if metric is auc else getattr(metric, "weighted", None)
+    if weighted is not None:  # all rounds at once
+        return np.asarray(weighted(labels, scores, weights), dtype=np.float64)
     everyone = np.arange(len(labels))
     draws = (np.repeat(everyone, row.astype(np.int64)) for row in weights)
     return np.array([float(metric(labels[drawn], scores[drawn])) for drawn in draws])

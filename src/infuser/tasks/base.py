@@ -7,8 +7,9 @@ about classes, the methods below that are.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
@@ -32,6 +33,19 @@ SPLITS: tuple[Split, ...] = ("train", "dev", "test")
 
 
 @dataclass(frozen=True)
+class Solved:
+    """What came of training a model for a task and asking it."""
+
+    predictions: list[Prediction]
+    history: list[dict[str, Any]]
+    """What was known at each evaluation while it was trained."""
+    training: float
+    """Seconds."""
+    answering: float
+    """Seconds."""
+
+
+@dataclass(frozen=True)
 class Task:
     """The base of all tasks; as it stands, one that is about classes."""
 
@@ -40,10 +54,13 @@ class Task:
 
     head: ClassVar[str] = "sequence-classification"
     """Which of `infused.HEADS` answers."""
-    metrics: ClassVar[tuple[str, ...]] = ("accuracy",)
-    """Names of the scores; the first one is what is tuned for and stands first in tables."""
     learns: ClassVar[bool] = True
     """Whether there is a training part; a probe has none."""
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Names of the scores; the first one is what is tuned for. A class may set them as a plain tuple."""
+        return ("accuracy",)
 
     def read(self, split: Split) -> list[Example]:
         """Return the examples of a split; those of a hidden test part have no label."""
@@ -82,6 +99,28 @@ class Task:
 
         answers: list[Prediction] = logits_of(model, examples, collator, batch_size=batch_size).tolist()
         return answers
+
+    def solve(
+        self,
+        model: PreTrainedModel,
+        collator: Collator,
+        train: Sequence[Example],
+        asked: Sequence[Example],
+        *,
+        dev: Sequence[Example] | None,
+        settings: TrainSettings,
+        progress: bool | Callable[[StepReport], None] = True,
+        spectral: Spectral | None = None,
+    ) -> Solved:
+        """Train the model if there is something to learn from, and ask it."""
+        started = time.perf_counter()
+        history: list[dict[str, Any]] = []
+        if self.learns:
+            fitted = self.fit(model, collator, train, dev=dev, settings=settings, progress=progress, spectral=spectral)
+            history = [asdict(one) for one in fitted.history]
+        trained = time.perf_counter()
+        predictions = self.answer(model, collator, asked)
+        return Solved(predictions, history, trained - started, time.perf_counter() - trained)
 
     def score(self, golds: Sequence[Any], predictions: Sequence[Prediction]) -> dict[str, float]:
         """Return every metric of these predictions."""

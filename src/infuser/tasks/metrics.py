@@ -1,6 +1,7 @@
 """Scores of predictions: each metric takes (logits, labels) and answers with one number.
 
-Logits are (examples, classes), or (examples, 1) for a model that answers with a number; labels are (examples,).
+Logits are (examples, classes), or (examples, 1) for a model that answers with a number; labels are (examples,). Where
+an example may have several labels, they are 0 or 1 in (examples, classes), and a logit above 0 says yes.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -27,15 +29,18 @@ class Metric:
     higher_is_better: bool = True
     needs_variety: bool = False
     """Undefined where all labels are the same."""
+    multi_label: bool = False
+    """Labels are one 0 or 1 per class instead of one number per example."""
 
     def __call__(self, logits: Array, labels: Array) -> float:
         logits, labels = np.asarray(logits, dtype=np.float64), np.asarray(labels)
         if logits.ndim == 1:
             logits = logits[:, None]
-        if logits.ndim != 2 or labels.shape != logits.shape[:1]:
+        if logits.ndim != 2 or labels.shape != (logits.shape if self.multi_label else logits.shape[:1]):
             raise InputError(
-                f"The metric '{self.name}' needs logits of shape (examples, classes) and one label per example; it got "
-                f"{logits.shape} and {labels.shape}. Models that answer per token need a metric of their own."
+                f"The metric '{self.name}' needs logits of shape (examples, classes) and one label per "
+                f"{'example and class' if self.multi_label else 'example'}; it got {logits.shape} and {labels.shape}. "
+                "Models that answer per token need a metric of their own."
             )
         if len(labels) == 0:
             raise InputError(f"The metric '{self.name}' got no examples. Give a set with at least one.")
@@ -49,6 +54,11 @@ class Metric:
 
     def check_labels(self, labels: Sequence[Any]) -> None:
         """Refuse labels that this metric cannot judge by; training asks before it starts."""
+        if self.multi_label and any(np.ndim(label) != 1 or not set(label) <= {0, 1} for label in labels):
+            raise InputError(
+                f"The metric '{self.name}' needs a list of 0 or 1 as the label of each example, one per class. For one "
+                "class per example use 'accuracy' or 'f1'."
+            )
         if self.needs_variety and len(labels) > 0 and all(label == labels[0] for label in labels):
             raise InputError(
                 f"The metric '{self.name}' needs examples with different labels, but all {len(labels)} have the label "
@@ -100,6 +110,13 @@ def _f1(logits: Array, labels: Array) -> float:
     return float(f1_score(labels, classes, average=average, zero_division=0.0))
 
 
+def _macro_f1(logits: Array, labels: Array) -> float:
+    """The plain mean of the F1 of each class that occurs, however many there are."""
+    from sklearn.metrics import f1_score
+
+    return float(f1_score(labels, _classes(logits, "macro-f1"), average="macro", zero_division=0.0))
+
+
 def _matthews(logits: Array, labels: Array) -> float:
     from sklearn.metrics import matthews_corrcoef
 
@@ -117,7 +134,7 @@ def _auc(logits: Array, labels: Array) -> float:
             f"{present.tolist()}. Use a larger or stratified set, or the metric 'accuracy'."
         )
     if logits.shape[1] <= 2:
-        return float(roc_auc_score(labels, logits[:, -1] - (logits[:, 0] if logits.shape[1] == 2 else 0)))
+        return float(roc_auc_score(labels, ranking_scores(logits, "auc")))
     scores = np.exp(logits - logits.max(axis=1, keepdims=True))
     return float(roc_auc_score(labels, scores / scores.sum(axis=1, keepdims=True), multi_class="ovr"))
 
@@ -136,15 +153,71 @@ def _mse(logits: Array, labels: Array) -> float:
     return float(np.mean((_numbers(logits, "mse") - labels) ** 2))
 
 
+def ranking_scores(logits: Array, metric: str) -> Array:
+    """Return what to rank by, one number each: the answer itself, or how much more likely class 1 is than class 0."""
+    if logits.shape[1] > 2:
+        raise InputError(
+            f"The metric '{metric}' ranks by one number, but the model answers with {logits.shape[1]} classes. Use a "
+            "model with num_labels=1 or 2."
+        )
+    return np.asarray(logits[:, -1] - (logits[:, 0] if logits.shape[1] == 2 else 0))
+
+
+def _ndcg(logits: Array, labels: Array) -> float:
+    """NDCG of all examples as one ranking; `tasks.relevance` has the mean over queries."""
+    from sklearn.metrics import ndcg_score
+
+    if labels.min() < 0:
+        raise InputError(f"NDCG needs labels of 0 or more, but one is {labels.min()}. Shift them.")
+    return float(ndcg_score(labels[None], ranking_scores(logits, "ndcg")[None]))
+
+
+def _relation(logits: Array, labels: Array, measure: str) -> float:
+    """A score of TACRED: over all decisions, but class 0, no relation, is neither a guess nor a hit."""
+    from sklearn.metrics import f1_score, precision_score, recall_score
+
+    compute = {"precision": precision_score, "recall": recall_score, "f1": f1_score}[measure]
+    classes, relations = _classes(logits, f"relation-{measure}"), list(range(1, logits.shape[1]))
+    # who never guesses a relation is never wrong; the official scorer has it so, too
+    undefined = 1.0 if measure == "precision" else 0.0
+    return float(compute(labels, classes, labels=relations, average="micro", zero_division=undefined))
+
+
+def _typing(logits: Array, labels: Array, measure: str, average: str = "micro") -> float:
+    """Over all decisions ("micro"), or the mean over those examples where it is defined ("samples")."""
+    from sklearn.metrics import precision_score, recall_score
+
+    if logits.shape[1] < 2:
+        raise InputError("The typing metrics need two or more classes. Use a model with num_labels >= 2.")
+    compute = {"precision": precision_score, "recall": recall_score}[measure]
+    value = float(compute(labels.astype(int), (logits > 0).astype(int), average=average, zero_division=np.nan))
+    return 0.0 if np.isnan(value) else value
+
+
+def _typing_f1(logits: Array, labels: Array, average: str) -> float:
+    """F1 of precision and recall; with "samples" the loose macro F1 of Ling and Weld (2012)."""
+    precision, recall = (_typing(logits, labels, measure, average) for measure in ("precision", "recall"))
+    return 2 * precision * recall / (precision + recall) if precision + recall else 0.0
+
+
 METRICS: dict[str, Metric] = {
     metric.name: metric
     for metric in (
         Metric("accuracy", _accuracy),
         Metric("f1", _f1),
+        Metric("macro-f1", _macro_f1),
         Metric("matthews", _matthews),
         Metric("auc", _auc, needs_variety=True),
-        Metric("pearson", lambda logits, labels: _correlation(logits, labels, "pearson"), needs_variety=True),
-        Metric("spearman", lambda logits, labels: _correlation(logits, labels, "spearman"), needs_variety=True),
+        Metric("pearson", partial(_correlation, metric="pearson"), needs_variety=True),
+        Metric("spearman", partial(_correlation, metric="spearman"), needs_variety=True),
         Metric("mse", _mse, higher_is_better=False),
+        Metric("ndcg", _ndcg, needs_variety=True),
+        Metric("relation-f1", partial(_relation, measure="f1")),
+        Metric("relation-precision", partial(_relation, measure="precision")),
+        Metric("relation-recall", partial(_relation, measure="recall")),
+        Metric("typing-micro-f1", partial(_typing_f1, average="micro"), multi_label=True),
+        Metric("typing-macro-f1", partial(_typing_f1, average="samples"), multi_label=True),
+        Metric("typing-precision", partial(_typing, measure="precision"), multi_label=True),
+        Metric("typing-recall", partial(_typing, measure="recall"), multi_label=True),
     )
 }

@@ -1,0 +1,268 @@
+"""The table of a bench: cells once, then the terminal, Markdown, LaTeX or HTML around them.
+
+Two layouts. "long" has a line for each method on each task, with all that is known of it; "wide" has a line for each
+method and a column for each task, as papers do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from infuser.reports.bench_parts import BenchTable, Column, Entry, Measure, Row
+from infuser.reports.intervals import Interval
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+Layout = Literal["long", "wide"]
+Metrics = Literal["first", "all"]
+_MARKS = {"helps": " ▲", "hurts": " ▼", "no evidence": ""}
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "±": r"$\pm$",
+    "▲": r"$^{+}$",
+    "▼": r"$^{-}$",
+    "[": "{[}",  # a line that begins with a bracket would be an option of the line break before it
+}
+
+
+@dataclass(frozen=True)
+class Grid:
+    """The cells of a table; the first few columns are names, the others numbers."""
+
+    head: list[str]
+    body: list[list[str]]
+    n_names: int
+
+
+def table_grid(table: BenchTable, *, layout: Layout = "long", metrics: Metrics = "first") -> Grid:
+    """Return the cells of a table; columns that would be empty are left out."""
+    grid = _long(table, metrics) if layout == "long" else _wide(table, metrics)
+    used = [at for at in range(len(grid.head)) if at < grid.n_names or any(line[at] for line in grid.body)]
+    return Grid([grid.head[at] for at in used], [[line[at] for at in used] for line in grid.body], grid.n_names)
+
+
+def terminal_table(table: BenchTable, *, layout: Layout = "long", metrics: Metrics = "first") -> Table:
+    """Return the table for rich, with the notes below it."""
+    from rich.table import Table
+    from rich.text import Text
+
+    grid = table_grid(table, layout=layout, metrics=metrics)
+    caption = Text("\n".join([table_note(table), *table.notes]))
+    drawn = Table(title=Text(table.title), caption=caption, caption_justify="left")
+    for at, name in enumerate(grid.head):
+        drawn.add_column(Text(name), justify="left" if at < grid.n_names else "right")
+    for line in grid.body:
+        drawn.add_row(*(Text(cell) for cell in line))  # Text: a name such as "[bold]" is a name, not markup
+    return drawn
+
+
+def markdown_table(table: BenchTable, *, layout: Layout = "long", metrics: Metrics = "first") -> str:
+    """Return the table in Markdown, then how to read it and the notes."""
+    grid = table_grid(table, layout=layout, metrics=metrics)
+    rule = ["---" if at < grid.n_names else "---:" for at in range(len(grid.head))]
+    lines = [grid.head, rule, *grid.body]
+    drawn = "\n".join("| " + " | ".join(_markdown(cell) for cell in line) + " |" for line in lines)
+    notes = "\n".join(f"- {_markdown(note)}" for note in [table_note(table), *table.notes])
+    return f"{drawn}\n\n{notes}\n"
+
+
+def latex_table(table: BenchTable, *, layout: Layout = "wide", metrics: Metrics = "first") -> str:
+    """Return the table for LaTeX with booktabs, notes as its caption."""
+    grid = table_grid(table, layout=layout, metrics=metrics)
+    sides = "l" * grid.n_names + "r" * (len(grid.head) - grid.n_names)
+    lines = [" & ".join(_latex(cell) for cell in line) + r" \\" for line in [grid.head, *grid.body]]
+    caption = " ".join([f"{table.title}.", table_note(table), *table.notes])
+    return "\n".join(
+        [
+            "% \\usepackage{booktabs}",
+            r"\begin{table}",
+            r"\centering",
+            rf"\begin{{tabular}}{{{sides}}}",
+            r"\toprule",
+            lines[0],
+            r"\midrule",
+            *lines[1:],
+            r"\bottomrule",
+            r"\end{tabular}",
+            rf"\caption{{{_latex(caption)}}}",
+            r"\end{table}",
+            "",
+        ]
+    )
+
+
+def table_verdicts(table: BenchTable) -> list[str]:
+    """Return one sentence for each method on each task, by the metric that counts."""
+    several = len({row.host for row in table.rows if row.runs}) > 1
+    return [
+        _sentence(table, row, entry, host=f" ({row.host})" if several else "")
+        for row in table.rows
+        for entry in row.entries
+        if entry.first.difference is not None
+    ]
+
+
+def table_note(table: BenchTable) -> str:
+    """Say how the numbers were made and what the marks mean."""
+    n_compared = sum(entry.first.difference is not None for row in table.rows for entry in row.entries)
+    scale = f"Numbers are times {table.scale:g}. " if table.scale != 1 else ""
+    return (
+        f"{scale}Means over seeds ± half of the 95 % t-interval. Differences to {table.baseline} are paired, by seed "
+        "(± again) and by test example ([low, high]: 95 % bootstrap interval). ▲ better, ▼ worse: both intervals "
+        f"exclude 0. p: paired t-test over seeds. Not corrected for the number of comparisons, {n_compared}."
+    )
+
+
+def _long(table: BenchTable, metrics: Metrics) -> Grid:
+    head = ["task", "host", "method", "metric", "measured", f"minus {table.baseline}", "over examples", "p"]
+    head += ["published", "extra weights", "published extra", "time", "MiB", "missing"]
+    hosts = {row.host for row in table.rows}
+    body = []
+    for at, column in enumerate(table.columns):
+        for row in table.rows:
+            entry = row.entries[at]
+            for number, one in enumerate(_shown(entry, metrics)):
+                if one.mean is None and one.published is None and not row.runs:
+                    continue  # a paper that says nothing about this task
+                own = _of_entry(table, row, entry) if number == 0 else [""] * 5
+                body.append([_task_name(column), row.host, row.method, one.metric, *_cells(table, one), *own])
+    names = [0, 1, 2, 3] if len(hosts) > 1 else [0, 2, 3]
+    rest = list(range(4, len(head)))
+    return Grid([head[at] for at in names + rest], [[line[at] for at in names + rest] for line in body], len(names))
+
+
+def _cells(table: BenchTable, one: Measure) -> list[str]:
+    apart, change = one.difference, ["", "", ""]
+    if apart is not None:
+        p_value = "" if apart.p_value is None else f"{apart.p_value:.3f}"
+        by_seed = _signed(table, apart.mean) + _reach(table, apart.over_seeds) + _MARKS[apart.verdict]
+        change = [by_seed, _range(table, apart.over_examples), p_value]
+    published = _published(table, one.published)
+    if one.published_difference is not None:
+        published += f" ({round(one.published_difference * table.scale, 6):+g})"
+    return [_measured(table, one), *change, published]
+
+
+def _of_entry(table: BenchTable, row: Row, entry: Entry) -> list[str]:
+    missing = f"{entry.n_missing}" if entry.n_missing else ""
+    return [
+        "" if entry.extra_weights is None else f"{entry.extra_weights:,}",
+        "" if row.runs and entry.extra_weights is None else _published_extra(table, row),
+        _time(entry.seconds),
+        "" if entry.peak_mib is None else f"{entry.peak_mib:,.0f}",
+        missing,
+    ]
+
+
+def _wide(table: BenchTable, metrics: Metrics) -> Grid:
+    several = len({row.host for row in table.rows}) > 1
+    shown = [
+        (at, number, one.metric)
+        for at in range(len(table.columns))
+        for number, one in enumerate(_shown(table.rows[0].entries[at], metrics))
+    ]
+    head = [*(["host"] if several else []), "method"]
+    for at, _, metric in shown:
+        head += [f"{_task_name(table.columns[at])} {metric}", "published"]
+    head += ["extra weights", "published extra"]
+    body = []
+    for row in table.rows:
+        line = [*([row.host] if several else []), row.method]
+        for at, number, _ in shown:
+            one = row.entries[at].measures[number]
+            line += [_with_difference(table, one), _published(table, one.published)]
+        extra = max((entry.extra_weights for entry in row.entries if entry.extra_weights is not None), default=None)
+        body.append([*line, "" if extra is None else f"{extra:,}", _published_extra(table, row)])
+    return Grid(head, body, 2 if several else 1)
+
+
+def _shown(entry: Entry, metrics: Metrics) -> Sequence[Measure]:
+    return entry.measures if metrics == "all" else entry.measures[:1]
+
+
+def _task_name(column: Column) -> str:
+    return column.name if column.split in (None, "dev") else f"{column.name} ({column.split})"
+
+
+def _measured(table: BenchTable, one: Measure) -> str:
+    return "" if one.mean is None else _plain(table, one.mean) + _reach(table, one.interval)
+
+
+def _reach(table: BenchTable, interval: Interval | None) -> str:
+    """Return half the width of a t-interval, which is symmetric; nothing with one seed."""
+    return "" if interval is None else f" ± {_plain(table, (interval[1] - interval[0]) / 2)}"
+
+
+def _with_difference(table: BenchTable, one: Measure) -> str:
+    apart = one.difference
+    change = "" if apart is None else f" ({_signed(table, apart.mean)}){_MARKS[apart.verdict]}"
+    return _measured(table, one) + change
+
+
+def _plain(table: BenchTable, value: float) -> str:
+    return f"{value * table.scale:.{_digits(table)}f}"
+
+
+def _signed(table: BenchTable, value: float) -> str:
+    return f"{value * table.scale:+.{_digits(table)}f}"
+
+
+def _digits(table: BenchTable) -> int:
+    return 3 if table.scale < 10 else 2
+
+
+def _range(table: BenchTable, interval: Interval | None) -> str:
+    return "unknown" if interval is None else f"[{_signed(table, interval[0])}, {_signed(table, interval[1])}]"
+
+
+def _published(table: BenchTable, value: float | None) -> str:
+    """Return a number as the paper writes it."""
+    return "" if value is None else f"{round(value * table.scale, 6):g}"
+
+
+def _published_extra(table: BenchTable, row: Row) -> str:
+    """Return how many more weights the paper's model has than its baseline."""
+    base = next((one for one in table.rows if (one.host, one.method) == (row.host, table.baseline)), None)
+    if row is base or base is None or row.published_weights is None or base.published_weights is None:
+        return ""
+    return f"{row.published_weights - base.published_weights:,}"
+
+
+def _time(seconds: float | None) -> str:
+    if seconds is None:
+        return ""
+    return f"{seconds:.1f} s" if seconds < 120 else f"{seconds / 60:.1f} min"
+
+
+def _sentence(table: BenchTable, row: Row, entry: Entry, *, host: str) -> str:
+    one = entry.first
+    apart = one.difference
+    assert apart is not None
+    size, side = _plain(table, abs(apart.mean)), "higher" if apart.mean > 0 else "lower"
+    opening = {
+        "no evidence": f"No evidence that {row.method}{host} differs from {apart.against} on {entry.column}: "
+        f"{one.metric} {_signed(table, apart.mean)}",
+    }.get(
+        apart.verdict,
+        f"{row.method}{host} {apart.verdict} on {entry.column}: {one.metric} is {size} {side} than {apart.against}",
+    )
+    if apart.over_seeds is None:
+        return f"{opening} with one seed ({_range(table, apart.over_examples)} over test examples); run at least two."
+    return (
+        f"{opening} (95 % interval {_range(table, apart.over_seeds)} over {len(apart.per_seed)} seeds, "
+        f"{_range(table, apart.over_examples)} over test examples)."
+    )
+
+
+def _markdown(cell: str) -> str:
+    return cell.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")
+
+
+def _latex(cell: str) -> str:
+    return "".join(_LATEX.get(sign, sign) for sign in cell)

@@ -1,0 +1,165 @@
+"""Questions with a gap: how a model ranks a word for the gap among many, and which of some answers it prefers.
+
+One pass of the encoder per question, texts of alike length together, and the head answers at the gap only. Processes
+that were launched together share the questions.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from accelerate.utils import gather_object
+from torch import Tensor
+from tqdm.auto import tqdm
+from transformers import PreTrainedModel
+
+from infuser.hosts import answering
+from infuser.signals import Collator
+from infuser.steps import make_accelerator
+from infuser.tasks.gaps import with_gap
+from infuser.tasks.masked_head import check_masked_head, logits_at
+from infuser.tasks.word_lists import spell
+
+CUT_OFF = "the mask was cut off"
+NO_SINGLE_WORD = "the object is not one word of the list"
+UNKNOWN_PIECE = "the tokenizer cannot spell a choice"
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    place: int
+    """Which example it belongs to."""
+    example: Mapping[str, Any]
+    n_pieces: int = 1
+    """How many word pieces shall fill the gap."""
+
+
+def rank_objects(
+    model: PreTrainedModel,
+    collator: Collator,
+    examples: Sequence[Mapping[str, Any]],
+    words: Mapping[int, str],
+    *,
+    discount_others: bool = True,
+    batch_size: int = 64,
+) -> list[dict[str, Any]]:
+    """Return for each example the rank of its `object` among the words, and the word that comes first.
+
+    `words` are those of `ranked_words`. With `discount_others`, an example's `others`, objects that are right as well,
+    do not take part. A word that scores as high as the right one comes before it.
+    """
+    check_masked_head(model, collator.tokenizer)
+    column_of = {number: column for column, number in enumerate(words)}
+    named = list(dict.fromkeys(name for e in examples for name in (e["object"], *e.get("others", ()))))
+    pieces = zip(named, spell(collator.tokenizer, named), strict=True)
+    columns = {name: column_of[ids[0]] for name, ids in pieces if len(ids) == 1 and ids[0] in column_of}
+    questions = [_Question(place, example) for place, example in enumerate(examples) if example["object"] in columns]
+    ids, spelled = torch.tensor(list(words)), list(words.values())
+    found: list[tuple[int, dict[str, Any]]] = []
+    with answering(model):
+        for places, logits in _answers(model, collator, questions, batch_size):
+            scores = logits[:, 0, ids.to(logits.device)]  # (batch, words)
+            right = [columns[examples[place]["object"]] for place in places]
+            if discount_others:
+                for row, place in enumerate(places):
+                    others = {columns[name] for name in examples[place].get("others", ()) if name in columns}
+                    scores[row, list(others - {right[row]})] = -torch.inf
+            of_right = scores[range(len(places)), right]
+            ranks = (scores >= of_right[:, None]).sum(dim=1).tolist()
+            first = scores.argmax(dim=1).tolist()
+            for place, rank, column in zip(places, ranks, first, strict=True):
+                found.append((place, {"rank": rank, "answer": spelled[column], "words": len(words)}))
+    known = dict(gather_object(found))
+    left_out = {"rank": None, "words": len(words)}
+    return [
+        known.get(place) or {**left_out, "left_out": CUT_OFF if example["object"] in columns else NO_SINGLE_WORD}
+        for place, example in enumerate(examples)
+    ]
+
+
+def choose(
+    model: PreTrainedModel, collator: Collator, examples: Sequence[Mapping[str, Any]], *, batch_size: int = 64
+) -> list[dict[str, Any]]:
+    """Return for each example which of its `choices` the model prefers, and the score of each.
+
+    All word pieces of a choice are masked together, so that no piece gives another one away; the score is the mean of
+    log P(piece), so that a long name is not punished for its length. Choices of one length share one pass.
+    """
+    check_masked_head(model, collator.tokenizer)
+    named = list(dict.fromkeys(choice for example in examples for choice in example["choices"]))
+    pieces = dict(zip(named, spell(collator.tokenizer, named), strict=True))
+    unknown = collator.tokenizer.unk_token_id
+    readable = {name for name, ids in pieces.items() if ids and unknown not in ids}
+    questions = [
+        _Question(place, example, n_pieces)
+        for place, example in enumerate(examples)
+        if readable.issuperset(example["choices"])
+        for n_pieces in sorted({len(pieces[choice]) for choice in example["choices"]})
+    ]
+    found: list[tuple[int, dict[int, float]]] = []
+    with answering(model):
+        for places, logits in _answers(model, collator, questions, batch_size):
+            scores = logits.float().log_softmax(dim=-1)  # (batch, pieces, vocabulary)
+            for row, place in enumerate(places):
+                spelled = [pieces[choice] for choice in examples[place]["choices"]]
+                alike = [number for number, ids in enumerate(spelled) if len(ids) == scores.shape[1]]
+                wanted = torch.tensor([spelled[number] for number in alike], device=scores.device)  # (alike, pieces)
+                means = scores[row].gather(1, wanted.T).mean(dim=0).tolist()
+                found.append((place, dict(zip(alike, means, strict=True))))
+    known: dict[int, dict[int, float]] = {}
+    for place, some in gather_object(found):
+        known.setdefault(place, {}).update(some)
+    return [
+        _choice(example, known.get(place, {}), readable=readable.issuperset(example["choices"]))
+        for place, example in enumerate(examples)
+    ]
+
+
+def _choice(example: Mapping[str, Any], scores: Mapping[int, float], *, readable: bool) -> dict[str, Any]:
+    if len(scores) < len(example["choices"]):
+        return {"answer": None, "left_out": CUT_OFF if readable else UNKNOWN_PIECE}
+    listed = [scores[number] for number in range(len(scores))]
+    return {"answer": listed.index(max(listed)), "scores": listed}
+
+
+def _answers(
+    model: PreTrainedModel, collator: Collator, questions: Sequence[_Question], batch_size: int
+) -> Iterator[tuple[list[int], Tensor]]:
+    """Yield places and logits (places, pieces, vocabulary) of this process's share; gaps that were cut off are missing.
+
+    The texts of a batch have gaps of one size.
+    """
+    accelerator = make_accelerator("no")
+    model.to(accelerator.device)
+    tokenizer = collator.tokenizer
+    batches: list[list[_Question]] = []
+    for question in sorted(questions, key=lambda one: (one.n_pieces, -len(one.example["text"]))):
+        if not batches or len(batches[-1]) == batch_size or batches[-1][0].n_pieces != question.n_pieces:
+            batches.append([])
+        batches[-1].append(question)
+    mine = batches[accelerator.process_index :: accelerator.num_processes]
+    with tqdm(total=sum(map(len, mine)), desc="asking", unit="text", disable=None) as bar:
+        for asked in mine:
+            n_pieces = asked[0].n_pieces
+            examples = _annotated(collator, [one.example for one in asked])
+            batch = collator([with_gap(example, str(tokenizer.mask_token), n_pieces) for example in examples])
+            masks = batch["input_ids"] == tokenizer.mask_token_id
+            whole = masks.sum(dim=1) >= n_pieces  # (batch,)
+            gap = masks & (masks.cumsum(dim=1) <= n_pieces) & whole[:, None]
+            kept = [one.place for one, stays in zip(asked, whole.tolist(), strict=True) if stays]
+            if kept:
+                on_device = {name: tensor.to(accelerator.device) for name, tensor in batch.items()}
+                logits = logits_at(model, on_device, gap.to(accelerator.device))
+                yield kept, logits.view(len(kept), n_pieces, -1)
+            bar.update(len(asked))
+
+
+def _annotated(collator: Collator, examples: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
+    """Ask the sources where nobody has yet: they read a text as its set has it, not with a row of masks."""
+    if not collator.sources or all(example.get("annotations") is not None for example in examples):
+        return examples
+    found = collator.annotate([example["text"] for example in examples])
+    return [{**example, "annotations": one} for example, one in zip(examples, found, strict=True)]

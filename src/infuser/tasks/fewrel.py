@@ -1,0 +1,71 @@
+"""FewRel as plain classification: which of the relations of one file two entities of a sentence have.
+
+train_wiki.json (64 relations, 44,800 sentences) or val_wiki.json (16, 11,200), as `relations.readers_fewrel` reads it:
+
+    {"P177": [{"tokens": ["The", "bridge", ...], "h": ["bridge", "Q12570", [[1]]], "t": ["river", "Q4022", [[5, 6]]]}]}
+
+The files have no relation in common and so cannot be training and test part of one classifier. We take one of them and
+hold out, drawn once and for all, a tenth of each relation's sentences for dev and a tenth for test. FewRel's own N-way
+K-shot episodes over unseen relations are another task, and the 80-relation split in ERNIE's release is another split:
+numbers published for either cannot be compared with these.
+
+`datasets:thunlp/few_rel` has the same parts with the columns relation, tokens, head and tail {text, type, indices}.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from infuser.reading.files import BadRow
+from infuser.registry import TASKS
+from infuser.relations.examples import RelationText
+from infuser.relations.readers_common import Unreadable, is_text
+from infuser.relations.readers_fewrel import fewrel_example, read_fewrel
+from infuser.tasks.base import Split
+from infuser.tasks.official import dataset_records, find_file, is_datasets_name
+from infuser.tasks.relation_classification import Refusing, RelationClassification, of_part
+
+
+@TASKS.register("fewrel")
+@dataclass(frozen=True)
+class FewRel(RelationClassification):
+    """Wikidata relations between two entities; they have no types, so "typed" marks are plain ones."""
+
+    part: str = "train_wiki"
+    """Which file, without its ending, or which split of the hub's version the examples of all three parts are from."""
+
+    metrics = ("accuracy",)
+
+    def texts(self, split: Split) -> Iterator[RelationText]:
+        """Yield the texts of a split."""
+        return iter(of_part(self._all(), split, ["dev", "test"]))
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """The ids of the relations; there is none for "no relation"."""
+        return tuple(sorted({text.triples[0].relation for text in self._all()}))
+
+    def _all(self) -> Iterator[RelationText]:
+        if is_datasets_name(self.data):
+            return _of_the_hub(self.data, self.part)
+        return read_fewrel(find_file(self.data, f"{self.part}.json"), Refusing())
+
+
+def _of_the_hub(data: str, part: str) -> Iterator[RelationText]:
+    for place, row in dataset_records(data, part):
+        try:
+            if not is_text(row.get("relation")):
+                raise Unreadable(f"its 'relation' is no text but {row.get('relation')!r:.40}")
+            said = {"tokens": row.get("tokens"), "h": _entity(row.get("head")), "t": _entity(row.get("tail"))}
+            yield fewrel_example(said, row["relation"], "")
+        except Unreadable as error:
+            advice = "Its columns: relation, tokens, head and tail {text, type, indices}."
+            raise BadRow(place, f"cannot be read: {error}", row, advice=advice) from error
+
+
+def _entity(said: Any) -> list[Any] | None:
+    """Return an entity as the files have it; None where it is none."""
+    return [said.get("text"), said.get("type"), said.get("indices")] if isinstance(said, dict) else None

@@ -1,0 +1,272 @@
+"""GLUE (Wang et al., 2019): nine sets of sentences and sentence pairs.
+
+Read from a folder with the official files (`train.tsv`, `dev.tsv`, `test.tsv`; MNLI has `dev_matched.tsv` and so on),
+or from `datasets:nyu-mll/glue,cola` and its siblings. The official files have tabs between cells and no quoting: a
+quote is part of the text. Labels are numbered as the hub numbers them.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from statistics import fmean
+from typing import Any, ClassVar
+
+from infuser.errors import InputError
+from infuser.reading.files import BadRow, Place, counted
+from infuser.reading.tables import Record
+from infuser.registry import TASKS
+from infuser.tasks.base import Example, Split, Task, class_options
+from infuser.tasks.glue_files import Sides, make_example, read_similarity, text_cell, tsv_records
+from infuser.tasks.official import dataset_records, find_file, is_datasets_name
+
+logger = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Glue(Task):
+    """What the nine have in common."""
+
+    skip_bad: bool = False
+    """Leave out training rows that cannot be read, and log how many; the official file of QQP has some."""
+
+    sides: ClassVar[Sides]
+    """Of the official files."""
+    hub_sides: ClassVar[Sides]
+    """Of the version in the datasets library; the label is always "label" there, -1 where it is hidden."""
+    label: ClassVar[str] = "label"
+    """The column of the official files that holds the label."""
+    labels: ClassVar[tuple[str, ...]] = ()
+    """Names of the classes; none where the answer is a number."""
+    named: ClassVar[bool] = False
+    """Whether the files write the name of a label and not its number."""
+
+    def read(self, split: Split) -> list[Example]:
+        """Return the examples of a split; those of the test part have no label."""
+        if is_datasets_name(self.data):
+            rows = dataset_records(self.data, self._hub_split(split))
+            return [make_example(place, row, self.hub_sides, self._hub_label(place, row, split)) for place, row in rows]
+        examples, n_bad = [], 0
+        for row in self._rows(split):
+            try:
+                if isinstance(row, BadRow):
+                    raise row
+                place, cells = row
+                labelled = split != "test" or self.label in cells
+                examples.append(make_example(place, cells, self.sides, self._label(place, cells) if labelled else None))
+            except BadRow:
+                if not self.skip_bad or split != "train":
+                    raise
+                n_bad += 1
+        if n_bad:
+            logger.warning("%s that cannot be read left out of %s", counted(n_bad, "training row"), self.data)
+        if not examples:
+            raise InputError(f"The {split} part in {self.data!r} holds no rows. Fetch the file again.")
+        return examples
+
+    def head_options(self) -> dict[str, Any]:
+        """Return how many labels there are and what they are called."""
+        return class_options(self.labels) if self.labels else {"num_labels": 1, "problem_type": "regression"}
+
+    def spell(self, label: int) -> str:
+        """Return a label as the official files write it."""
+        return self.labels[label] if self.named else str(label)
+
+    def _hub_split(self, split: Split) -> str:
+        return split
+
+    def _rows(self, split: Split) -> Iterator[Record | BadRow]:
+        return tsv_records(find_file(self.data, f"{split}.tsv"))
+
+    def _label(self, place: Place, cells: Mapping[str, Any]) -> int | float:
+        said = text_cell(place, cells, self.label)
+        if not self.labels:
+            return read_similarity(place, said)
+        spellings = [self.spell(label) for label in range(len(self.labels))]
+        if said not in spellings:
+            raise BadRow(place, f"has the label {said[:40]!r}, not one of {', '.join(spellings)}", str(cells))
+        return spellings.index(said)
+
+    def _hub_label(self, place: Place, row: Mapping[str, Any], split: Split) -> int | float | None:
+        label = row.get("label")
+        if split == "test" and label in (None, -1):
+            return None
+        if not self.labels:
+            return read_similarity(place, str(label))
+        if label is None or label not in range(len(self.labels)):
+            raise BadRow(place, f"has the label {label!r}; the hub's labels are 0 to {len(self.labels) - 1}", str(row))
+        return int(label)
+
+
+@TASKS.register("cola")
+@dataclass(frozen=True)
+class Cola(Glue):
+    """Is this sentence acceptable English? Matthews correlation. 8,551 / 1,043 / 1,063 sentences."""
+
+    metrics = ("matthews",)
+    sides = hub_sides = ("sentence", None)
+    labels = ("unacceptable", "acceptable")
+
+    def _rows(self, split: Split) -> Iterator[Record | BadRow]:
+        header = None if split == "test" else ("source", "label", "mark", "sentence")
+        return tsv_records(find_file(self.data, f"{split}.tsv"), header)
+
+
+@TASKS.register("sst-2")
+@dataclass(frozen=True)
+class Sst2(Glue):
+    """Does this piece of a film review speak well of the film? Accuracy. 67,349 / 872 / 1,821 pieces."""
+
+    labelled_test: bool = False
+    """Read the test part from `test-labeled.tsv`, which some distributions have."""
+
+    metrics = ("accuracy",)
+    sides = hub_sides = ("sentence", None)
+    labels = ("negative", "positive")
+
+    def _rows(self, split: Split) -> Iterator[Record | BadRow]:
+        labelled = split == "test" and self.labelled_test
+        return tsv_records(find_file(self.data, "test-labeled.tsv" if labelled else f"{split}.tsv"))
+
+
+@TASKS.register("mrpc")
+@dataclass(frozen=True)
+class Mrpc(Glue):
+    """Do two sentences of the news say the same? F1 and accuracy. 3,668 / 408 / 1,725 pairs.
+
+    Where there is no `train.tsv`, the files of the corpus itself are read: `msr_paraphrase_train.txt`, less the pairs
+    of ids in GLUE's `dev_ids.tsv`, which are the dev part, and `msr_paraphrase_test.txt`, which has labels.
+    """
+
+    metrics = ("f1", "accuracy")
+    sides = ("#1 String", "#2 String")
+    label = "Quality"
+    hub_sides = ("sentence1", "sentence2")
+    labels = ("not_equivalent", "equivalent")
+
+    def _rows(self, split: Split) -> Iterator[Record | BadRow]:
+        corpus = "test" if split == "test" else "train"
+        path = find_file(self.data, f"{split}.tsv", f"msr_paraphrase_{corpus}.txt")
+        rows = tsv_records(path)
+        if split == "test" or not path.name.startswith("msr_"):
+            return rows
+        ids = tsv_records(find_file(self.data, "dev_ids.tsv"), ("#1 ID", "#2 ID"))
+        of_dev = {_ids(row) for row in ids}
+        return (row for row in rows if isinstance(row, BadRow) or (_ids(row) in of_dev) == (split == "dev"))
+
+
+def _ids(row: Record | BadRow) -> tuple[str, str]:
+    if isinstance(row, BadRow):
+        raise row
+    place, cells = row
+    return text_cell(place, cells, "#1 ID"), text_cell(place, cells, "#2 ID")
+
+
+@TASKS.register("sts-b")
+@dataclass(frozen=True)
+class StsB(Glue):
+    """How alike in meaning are two sentences, from 0 to 5? Pearson and Spearman. 5,749 / 1,500 / 1,379 pairs."""
+
+    metrics = ("pearson", "spearman")
+    sides = hub_sides = ("sentence1", "sentence2")
+    label = "score"
+
+
+@TASKS.register("qqp")
+@dataclass(frozen=True)
+class Qqp(Glue):
+    """Do two questions of Quora ask the same? F1 and accuracy. 363,846 / 40,430 / 390,965 pairs."""
+
+    metrics = ("f1", "accuracy")
+    sides = hub_sides = ("question1", "question2")
+    label = "is_duplicate"
+    labels = ("not_duplicate", "duplicate")
+
+
+@TASKS.register("mnli")
+@dataclass(frozen=True)
+class Mnli(Glue):
+    """Does the first sentence entail the second, contradict it, or neither? Accuracy. 392,702 training pairs.
+
+    There are two dev and two test parts: 9,815 and 9,796 pairs of the genres of training (matched), 9,832 and 9,847
+    pairs of others (mismatched).
+    """
+
+    matched: bool = True
+    """Read the matched dev and test parts; else the mismatched ones."""
+
+    metrics = ("accuracy",)
+    sides = ("sentence1", "sentence2")
+    label = "gold_label"
+    hub_sides = ("premise", "hypothesis")
+    labels = ("entailment", "neutral", "contradiction")
+    named = True
+
+    def _hub_split(self, split: Split) -> str:
+        part = {"train": "train", "dev": "validation", "test": "test"}[split]
+        return part if split == "train" else f"{part}_{self._genres}"
+
+    def _rows(self, split: Split) -> Iterator[Record | BadRow]:
+        return tsv_records(find_file(self.data, "train.tsv" if split == "train" else f"{split}_{self._genres}.tsv"))
+
+    @property
+    def _genres(self) -> str:
+        return "matched" if self.matched else "mismatched"
+
+
+@TASKS.register("qnli")
+@dataclass(frozen=True)
+class Qnli(Glue):
+    """Does the sentence hold the answer to the question? Accuracy. 104,743 / 5,463 / 5,463 pairs."""
+
+    metrics = ("accuracy",)
+    sides = hub_sides = ("question", "sentence")
+    labels = ("entailment", "not_entailment")
+    named = True
+
+
+@TASKS.register("rte")
+@dataclass(frozen=True)
+class Rte(Glue):
+    """Does the first text entail the second? Accuracy. 2,490 / 277 / 3,000 pairs."""
+
+    metrics = ("accuracy",)
+    sides = hub_sides = ("sentence1", "sentence2")
+    labels = ("entailment", "not_entailment")
+    named = True
+
+
+@TASKS.register("wnli")
+@dataclass(frozen=True)
+class Wnli(Glue):
+    """Does the sentence follow with its pronoun replaced? Accuracy. 635 / 71 / 146 pairs."""
+
+    metrics = ("accuracy",)
+    sides = hub_sides = ("sentence1", "sentence2")
+    labels = ("not_entailment", "entailment")
+
+
+_AVERAGED = ("cola", "sst-2", "mrpc", "sts-b", "qqp", "mnli", "qnli", "rte")
+_MNLI_PARTS = ("mnli", "mnli-m", "mnli-mm")
+
+
+def glue_average(scores: Mapping[str, Mapping[str, float]], *, with_wnli: bool = False) -> float:
+    """Return the mean over the tasks of the mean of each task's metrics, from scores by task and metric.
+
+    Without WNLI, as most papers have it, eight tasks count. MNLI is one of them: matched ("mnli" or "mnli-m") and
+    mismatched ("mnli-mm") are averaged first where both are there. All tasks must be: a mean over fewer is another
+    number.
+    """
+    wanted = (*_AVERAGED, *(("wnli",) if with_wnli else ()))
+    parts = {name: _MNLI_PARTS if name == "mnli" else (name,) for name in wanted}
+    missing = [name for name in wanted if not any(part in scores for part in parts[name])]
+    if missing:
+        raise InputError(
+            f"The average of GLUE is over {', '.join(wanted)}, but there are no scores of {', '.join(missing)}. Run "
+            "them, too, or average what there is yourself and say so."
+        )
+    return fmean(
+        fmean(fmean(scores[part][metric] for metric in TASKS[name].metrics) for part in parts[name] if part in scores)
+        for name in wanted
+    )

@@ -1,0 +1,121 @@
+"""Open-domain questions: passages that a search engine found, and the answer as a stretch of one of them.
+
+Training shows the encoder the passages that hold the answer (its first occurrence in each) and a few that do not, one
+by one. There is no dev set while it trains, so it ends with its last weights. Asking reads every passage and takes the
+best span of all, where spans of different passages are compared by how much better they are than no answer.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from infuser.errors import InputError
+from infuser.reading.files import BadRow, Place
+from infuser.tasks.answer_scores import exact_match, word_f1
+from infuser.tasks.base import Example, Prediction, Task
+from infuser.tasks.span_windows import WindowCollator, read_windows, training_windows, windows_of
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+    from infuser.methods.spectral import Spectral
+    from infuser.signals import Collator
+    from infuser.steps import StepReport
+    from infuser.training import TrainResult, TrainSettings
+
+
+@dataclass(frozen=True)
+class OpenQa(Task):
+    """The base of tasks with passages; an example is a question: text, pair (its passages), answers, id."""
+
+    max_passages: int = 10
+    """How many passages of a question are read, in the order of the data."""
+    max_answer_tokens: int = 16
+    """How many tokens an answer may have."""
+    n_negatives: int = 1
+    """How many passages without the answer training shows per question; from them it learns to find none."""
+
+    head: ClassVar[str] = "question-answering"
+    metrics: ClassVar[tuple[str, ...]] = ("f1", "exact-match")
+
+    def __post_init__(self) -> None:
+        for name, least in (("max_passages", 1), ("max_answer_tokens", 1), ("n_negatives", 0)):
+            if getattr(self, name) < least:
+                raise InputError(f"The setting {name} is {getattr(self, name)!r}; give at least {least}.")
+
+    def gold(self, example: Example) -> list[str]:
+        """Return the accepted answers."""
+        return list(example["answers"])
+
+    def fit(
+        self,
+        model: PreTrainedModel,
+        collator: Collator,
+        examples: Sequence[Example],
+        *,
+        dev: Sequence[Example] | None,
+        settings: TrainSettings,
+        progress: bool | Callable[[StepReport], None] = True,
+        spectral: Spectral | None = None,
+    ) -> TrainResult:
+        """Fine-tune the model on the passages of these questions; `dev` and `patience` have no say in it."""
+        from infuser.training import train
+
+        windows = [window for example in examples for window in training_windows(example, n_negatives=self.n_negatives)]
+        if not windows:
+            raise InputError(
+                f"None of the {len(examples)} questions has its answer in one of its passages, so there is nothing to "
+                f"learn from. Read more of them: max_passages is {self.max_passages}."
+            )
+        settings = replace(settings, metric=self.metrics[0], patience=None)
+        return train(model, windows, WindowCollator(collator), settings=settings, progress=progress, spectral=spectral)
+
+    def answer(
+        self, model: PreTrainedModel, collator: Collator, examples: Sequence[Example], *, batch_size: int = 64
+    ) -> list[Prediction]:
+        """Return the best span over all passages of each question, as it is written there."""
+        windows = [windows_of(example) for example in examples]
+        flat = [window for of_question in windows for window in of_question]
+        read = read_windows(model, collator, flat, max_answer_tokens=self.max_answer_tokens, batch_size=batch_size)
+        readings = iter(read)
+        return [
+            max((next(readings) for _ in of_question), key=lambda found: found.score).text for of_question in windows
+        ]
+
+    def score(self, golds: Sequence[Any], predictions: Sequence[Prediction]) -> dict[str, float]:
+        """Return F1 and exact match, as shares between 0 and 1."""
+        if len(golds) != len(predictions) or len(golds) == 0:
+            raise InputError(
+                f"{len(predictions)} answers for {len(golds)} questions. Give one for each, and at least one."
+            )
+        pairs = list(zip(predictions, golds, strict=True))
+        return {
+            "f1": fmean(word_f1(answer, accepted) for answer, accepted in pairs),
+            "exact-match": fmean(exact_match(answer, accepted) for answer, accepted in pairs),
+        }
+
+    def question(self, place: Place, asked: object, answer: object, passages: Sequence[object], *, id: str) -> Example:
+        """Return the example of one row of data, or say what is wrong with it."""
+        for name, value in (("question", asked), ("answer", answer)):
+            if not isinstance(value, str) or not value.strip():
+                raise BadRow(place, f"has no {name} that is a text but {value!r}", advice="Fill it in or drop the row.")
+        for passage in passages:
+            if not isinstance(passage, str):
+                raise BadRow(place, f"has a passage that is no text but {passage!r}")
+        # a question that nothing was found for still counts: it is answered with nothing
+        return {"text": asked, "pair": list(passages[: self.max_passages]) or [""], "answers": [answer], "id": id}
+
+
+def json_object(place: Place, text: str | bytes) -> dict[str, Any]:
+    """Return the object that a row of JSON holds."""
+    try:
+        found = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise BadRow(place, f"is not JSON: {error}", text) from error
+    if not isinstance(found, dict):
+        raise BadRow(place, "is no object", text, advice="Compare it with the official files.")
+    return found

@@ -1,0 +1,138 @@
+"""How well a text answers a query, from any table of pairs: query and ad, question and passage.
+
+A row has a query, a text and a label, 0 or 1 or a grade. Where a part is held out, whole queries are.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from infuser.errors import InputError
+from infuser.reading.examples import Columns, hold_out_groups, make_example, read_label, read_score
+from infuser.reading.files import BadRow
+from infuser.reading.tables import Record
+from infuser.registry import TASKS
+from infuser.tasks.base import Example, Prediction, Split, class_options
+from infuser.tasks.metrics import get_metric, ranking_scores
+from infuser.tasks.tabular import Tabular
+
+logger = logging.getLogger(__name__)
+
+
+@TASKS.register("relevance")
+@dataclass(frozen=True)
+class Relevance(Tabular):
+    """Relevant or not (AUC) or, with `graded`, how relevant (correlation); both with NDCG over the texts of a query."""
+
+    query: str = "query"
+    """The column that holds the query."""
+    text: str = "text"
+    """The column that holds the text that may be relevant to it."""
+    group: str | None = None
+    """The column that tells which rows are ranked against each other; None takes those of the same query."""
+    graded: bool = False
+    """Learn the label as a number; else whether it is at least `relevant_from`."""
+    relevant_from: float = 1.0
+    """The lowest label that is relevant."""
+    k: int = 10
+    """How many of the first texts of a query NDCG looks at; 0 leaves NDCG out."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.k < 0:
+            raise InputError(f"The setting k is {self.k}; give a number of texts, or 0 to leave NDCG out.")
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Names of the scores."""
+        return (*(("spearman", "pearson") if self.graded else ("auc",)), *(("ndcg",) if self.k else ()))
+
+    def read(self, split: Split) -> list[Example]:
+        """Return the examples of a part; those of a test part without labels have none."""
+        examples = [example for _, example in self.rows(split)]
+        if self.k and split != "train" and "grade" in examples[0]:
+            groups = [example["group"] for example in examples]
+            n_ranked = len(rankable([example["grade"] for example in examples], groups))
+            n_all = len(set(groups))
+            logger.info(
+                "NDCG on the %s part is the mean over %d of %d queries; %d have one text or nothing relevant",
+                *(split, n_ranked, n_all, n_all - n_ranked),
+            )
+        return examples
+
+    def head_options(self) -> dict[str, Any]:
+        """Return a head that answers with a number or with one of two classes."""
+        if self.graded:
+            return {"num_labels": 1, "problem_type": "regression"}
+        return class_options(("irrelevant", "relevant"))
+
+    def gold(self, example: Example) -> dict[str, Any]:
+        """Return the label as it stands in the table, and which rows are ranked together."""
+        return {"label": example["grade"], "group": example["group"]}
+
+    def score(self, golds: Sequence[Any], predictions: Sequence[Prediction]) -> dict[str, float]:
+        """Return every metric of these predictions."""
+        if len(golds) != len(predictions):
+            raise InputError(f"{len(predictions)} predictions for {len(golds)} examples. Give one for each.")
+        logits = np.asarray(predictions, dtype=np.float64)
+        grades = np.array([gold["label"] for gold in golds], dtype=np.float64)
+        labels = grades if self.graded else (grades >= self.relevant_from).astype(int)
+        scores = {name: get_metric(name)(logits, labels) for name in self.metrics if name != "ndcg"}
+        if self.k:
+            ranks = ranking_scores(logits if logits.ndim == 2 else logits[:, None], "ndcg")
+            scores["ndcg"] = mean_ndcg(ranks, grades, [gold["group"] for gold in golds], k=self.k)
+        return scores
+
+    def convert(self, record: Record, *, labelled: bool) -> Record:
+        """Return a row as an example with its grade and its group."""
+        place, cells = record
+        example = make_example(place, cells, Columns(self.query, self.text))
+        example["group"] = example["text"] if self.group is None else read_label(place, cells, self.group)
+        if labelled:
+            grade = read_score(place, cells, self.label)
+            if grade < 0:
+                raise BadRow(place, f"has the label {grade:g}", str(cells), advice="Relevance starts at 0; shift it.")
+            example |= {"label": grade if self.graded else int(grade >= self.relevant_from), "grade": grade}
+        return place, example
+
+    def divide(self, rows: list[Record]) -> tuple[list[Record], list[Record]]:
+        """Hold out whole queries, so that none is in two parts."""
+        groups = [example["group"] for _, example in rows]
+        return hold_out_groups(rows, groups, share=self.hold_out, seed=self.seed)
+
+
+def rankable(grades: Sequence[float] | NDArray[np.float64], groups: Sequence[str]) -> list[list[int]]:
+    """Return where the rows of each group stand, of groups with two or more rows and one above 0."""
+    places = defaultdict(list)
+    for place, group in enumerate(groups):
+        places[group].append(place)
+    return [of_group for of_group in places.values() if len(of_group) > 1 and any(grades[i] > 0 for i in of_group)]
+
+
+def mean_ndcg(
+    scores: Sequence[float] | NDArray[Any], grades: Sequence[float] | NDArray[Any], groups: Sequence[str], *, k: int
+) -> float:
+    """Return the mean over groups of the NDCG of their first `k`; groups where it says nothing are left out."""
+    from sklearn.metrics import ndcg_score
+
+    ranked = rankable(grades, groups)
+    if not ranked:
+        raise InputError(
+            f"NDCG needs a query with two or more texts, one of them relevant; of {len(set(groups)):,} queries none "
+            "has. Give a larger set, or set k = 0 to leave NDCG out."
+        )
+    by_size = defaultdict(list)
+    for of_group in ranked:
+        by_size[len(of_group)].append(of_group)
+    total = 0.0
+    for same_size in by_size.values():  # one call for all of them: a call costs more than a group
+        places = np.array(same_size)  # (groups, rows of each)
+        total += len(places) * ndcg_score(np.asarray(grades)[places], np.asarray(scores)[places], k=k)
+    return float(total / len(ranked))

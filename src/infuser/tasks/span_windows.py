@@ -1,0 +1,176 @@
+"""Passages as an encoder reads them to answer a question: one window each, the question as text, the passage as pair.
+
+A passage that is longer than the encoder reads is cut at its end. Answers begin and end with whole words, both where
+training places them and where they are looked for; signs at the ends of an answer do not count in its score anyway.
+A window without an answer points to its first token, [CLS].
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from infuser.types import PAIR_BREAK, Span
+from infuser.words import Word, find_words
+
+if TYPE_CHECKING:
+    from torch import Tensor
+    from transformers import PreTrainedModel
+
+    from infuser.signals import Collator
+    from infuser.signals.align import Range
+    from infuser.tasks.base import Example
+
+_ARTICLES = ("a", "an", "the")
+Window = dict[str, Any]
+"""text (the question), pair (a passage), perhaps its annotations and, to learn from, answer: (start, end) or None."""
+
+
+class Reading(NamedTuple):
+    """The best answer in one passage."""
+
+    score: float
+    """How much better it is than none; -inf if the passage holds no word."""
+    text: str
+
+
+def windows_of(example: Example) -> list[Window]:
+    """Return a window for each passage of a question, with the passage's annotations if the example has any."""
+    windows: list[Window] = [{"text": example["text"], "pair": passage} for passage in example["pair"]]
+    if example.get("annotations") is not None:
+        for window, found in zip(windows, example["annotations"], strict=True):
+            window["annotations"] = found
+    return windows
+
+
+def training_windows(example: Example, *, n_negatives: int) -> list[Window]:
+    """Return the windows that training reads: the passages that hold an answer, and a few that do not.
+
+    A question whose answer stands in none of its passages teaches nothing and gives no window.
+    """
+    windows = [{**window, "answer": find_answer(window["pair"], example["answers"])} for window in windows_of(example)]
+    held = [window for window in windows if window["answer"] is not None]
+    without = [window for window in windows if window["answer"] is None]
+    return held + without[:n_negatives] if held else []
+
+
+def find_answer(passage: str, answers: Sequence[str]) -> tuple[int, int] | None:
+    """Return where the first of the answers that a passage holds stands first: start and end, in characters.
+
+    Words are compared, in any case and with any signs between them; articles before an answer need not be there.
+    """
+    words = find_words(passage)
+    folded = [word.folded for word in words]
+    for answer in answers:
+        wanted = [word.folded for word in find_words(answer)]
+        while len(wanted) > 1 and wanted[0] in _ARTICLES:
+            del wanted[0]
+        for at in range(len(folded) - len(wanted) + 1 if wanted else 0):
+            if folded[at : at + len(wanted)] == wanted:
+                return words[at].start, words[at + len(wanted) - 1].end
+    return None
+
+
+class WindowCollator:
+    """Batches of windows with the tokens at which their answers start and end; knowledge is the collator's own."""
+
+    def __init__(self, collator: Collator) -> None:
+        self.collator = collator
+
+    def for_epoch(self, epoch: int, *, seed: int = 0) -> WindowCollator:
+        """Return the collator for one epoch of training, in which selective sources draw."""
+        return WindowCollator(self.collator.for_epoch(epoch, seed=seed))
+
+    def __call__(self, windows: Sequence[Mapping[str, Any]]) -> dict[str, Tensor]:
+        """Return the batch of these windows; an answer that was cut off is none."""
+        import torch
+
+        spans = [_in_pair(window, [window["answer"]] if window["answer"] else []) for window in windows]
+        batch, ranges = self.collator.place(windows, spans)
+        firsts = _first_tokens(batch)
+        found = [of_window[0] if of_window else None for of_window in ranges]
+        places = [(one[0], one[1] - 1) if one else (first, first) for one, first in zip(found, firsts, strict=True)]
+        starts, ends = zip(*places, strict=True)
+        return batch | {"start_positions": torch.tensor(starts), "end_positions": torch.tensor(ends)}
+
+
+def read_windows(
+    model: PreTrainedModel,
+    collator: Collator,
+    windows: Sequence[Window],
+    *,
+    max_answer_tokens: int,
+    batch_size: int,
+) -> list[Reading]:
+    """Return the best answer in each window; several processes share the work, and each gets all of it."""
+    import torch
+    from tqdm.auto import tqdm
+
+    from infuser.steps import make_accelerator
+
+    accelerator = make_accelerator("no")
+    model.to(accelerator.device)
+    by_length = sorted(range(len(windows)), key=lambda place: len(windows[place]["pair"]))  # less padding
+    mine = by_length[accelerator.process_index :: accelerator.num_processes]
+    table = torch.zeros(len(windows), 3)  # score, first and last character; rows of other processes stay zero
+    hidden = None if accelerator.is_main_process else True
+    was_training = model.training
+    model.train(False)
+    try:
+        with torch.inference_mode(), tqdm(total=len(mine), desc="reading", unit="passage", disable=hidden) as bar:
+            for begin in range(0, len(mine), batch_size):
+                places = mine[begin : begin + batch_size]
+                table[places] = _read_batch(model, collator, [windows[place] for place in places], max_answer_tokens)
+                bar.update(len(places))
+    finally:
+        model.train(was_training)
+    gathered = accelerator.reduce(table.to(accelerator.device), "sum").tolist()
+    return [
+        Reading(score, window["pair"][int(start) : int(end)])
+        for (score, start, end), window in zip(gathered, windows, strict=True)
+    ]
+
+
+def _read_batch(model: PreTrainedModel, collator: Collator, windows: Sequence[Window], max_tokens: int) -> Tensor:
+    """Return score, first and last character of the best answer in each window, (windows, 3)."""
+    import torch
+
+    words = [find_words(window["pair"]) for window in windows]
+    spans = [_in_pair(window, [word[:2] for word in found]) for window, found in zip(windows, words, strict=True)]
+    batch, ranges = collator.place(windows, spans)
+    out: Any = model(**{name: tensor.to(model.device) for name, tensor in batch.items()})
+    logits = torch.stack((out.start_logits, out.end_logits), dim=1).float().cpu()  # (windows, 2, seq)
+    rows = zip(logits, words, ranges, _first_tokens(batch), strict=True)
+    return torch.tensor([_best(*row, max_tokens) for row in rows])
+
+
+def _best(
+    logits: Tensor, words: Sequence[Word], ranges: Sequence[Range], none: int, max_tokens: int
+) -> tuple[float, float, float]:
+    """Return the score of the best run of words that the encoder has read, against none, and where it stands."""
+    import torch
+
+    kept = [(word, tokens) for word, tokens in zip(words, ranges, strict=True) if tokens is not None]
+    firsts = torch.tensor([tokens[0] for _, tokens in kept], dtype=torch.long)
+    lasts = torch.tensor([tokens[1] - 1 for _, tokens in kept], dtype=torch.long)
+    n_tokens = lasts[None, :] - firsts[:, None] + 1
+    allowed = torch.ones_like(n_tokens, dtype=torch.bool).triu() & (n_tokens <= max_tokens)  # (first word, last word)
+    if not allowed.any():
+        return -math.inf, 0, 0
+    scores = logits[0, firsts][:, None] + logits[1, lasts][None, :]
+    first, last = divmod(int(scores.masked_fill(~allowed, -math.inf).argmax()), len(kept))
+    score = scores[first, last] - logits[0, none] - logits[1, none]
+    return float(score), kept[first][0].start, kept[last][0].end
+
+
+def _in_pair(window: Mapping[str, Any], places: Sequence[tuple[int, int]]) -> list[Span]:
+    """Return spans of a passage, counted in characters of the window's joined text."""
+    begin = len(window["text"]) + len(PAIR_BREAK)
+    return [Span(begin + start, begin + end) for start, end in places]
+
+
+def _first_tokens(batch: Mapping[str, Tensor]) -> list[int]:
+    """Return where each row of a batch begins, which is not 0 where padding stands on the left."""
+    firsts: list[int] = batch["attention_mask"].argmax(dim=1).tolist()
+    return firsts

@@ -1,0 +1,194 @@
+"""Cells are computed once, whoever computes them and however often it was interrupted."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bench.small_bench import comparable, write_bench
+
+from infuser.bench.cells import Cell, Results, all_cells
+from infuser.bench.schedule import planned, run_bench
+from infuser.bench.settings import Bench, read_bench
+from infuser.errors import InputError
+from infuser.reports.bench_summary import summarise
+
+SCRIPT = """
+import sys
+from pathlib import Path
+from infuser.bench.schedule import run_bench
+from infuser.bench.settings import read_bench
+
+if __name__ == "__main__":
+    run_bench(read_bench(Path(sys.argv[1])), Path(sys.argv[2]), together=len(sys.argv) > 3)
+"""
+
+
+@pytest.fixture(scope="module")
+def settings(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_bench(tmp_path_factory.mktemp("bench"))
+
+
+@pytest.fixture(scope="module")
+def finished(settings: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[Bench, Path]:
+    bench, out = read_bench(settings), tmp_path_factory.mktemp("run")
+    run_bench(bench, out)
+    return bench, out
+
+
+def read(bench: Bench, out: Path) -> dict[Cell, dict[str, Any]]:
+    return {cell: result for cell in all_cells(bench) if (result := Results(out).read(bench, cell)) is not None}
+
+
+def times(out: Path) -> dict[str, int]:
+    return {path.name: path.stat().st_mtime_ns for path in out.glob("cells/*.json")}
+
+
+def table(bench: Bench, out: Path) -> str:
+    without_time = [{**result, "seconds": {"total": 0.0}, "peak_mib": 0.0} for result in read(bench, out).values()]
+    return summarise(bench.to_json(), without_time).to_json()
+
+
+def test_a_result_tells_everything_about_its_cell(finished: tuple[Bench, Path]) -> None:
+    bench, out = finished
+    results = read(bench, out)
+    assert len(results) == 6
+    result = results[Cell("tiny", "kam", "ads", 1)]
+    assert result["settings"]["method"]["sources"][0]["kind"] == "graph" and result["settings"]["seed"] == 1
+    assert result["settings"]["training"]["learning_rate"] == 0.003
+    assert result["data"]["train"]["n"] > 0 and result["data"]["held_out"]["n"] == 8
+    assert len(result["predictions"]) == len(result["golds"]) == result["data"]["score"]["n"]
+    assert list(result["scores"]) == result["metrics"]
+    assert result["extra_weights"] > 0 and results[Cell("tiny", "plain", "ads", 1)]["extra_weights"] == 0
+    assert result["peak_mib"] > 10 and 0 < result["seconds"]["training"] < result["seconds"]["total"]
+    assert {"infuser", "torch", "transformers"} <= result["versions"].keys()
+
+
+def test_methods_start_alike_and_seeds_differ(finished: tuple[Bench, Path]) -> None:
+    results = read(*finished)
+    predictions = {(cell.method, cell.seed): result["predictions"] for cell, result in results.items()}
+    assert predictions["plain", 0] != predictions["plain", 1]
+    assert predictions["kam", 0] != predictions["placebo", 0] != predictions["plain", 0]
+
+
+def test_a_second_call_computes_nothing(finished: tuple[Bench, Path]) -> None:
+    bench, out = finished
+    before, heard = times(out), []
+    run_bench(bench, out, tell=lambda cell, report: heard.append(cell))
+    assert times(out) == before and not heard
+
+
+def test_changed_settings_give_new_cells_beside_the_old_ones(finished: tuple[Bench, Path], settings: Path) -> None:
+    out = finished[1]
+    other = read_bench(write_bench(settings.parent, replaced=("seeds = [0, 1]", "seeds = [0, 1, 2]")))
+    before = times(out)
+    assert sum(Results(out).is_finished(other, cell) for cell in all_cells(other)) == 6
+    assert len([cell for cell in planned(other) if not Results(out).is_finished(other, cell)]) == 3
+    write_bench(settings.parent)
+    assert times(out) == before
+
+
+def test_a_damaged_result_is_named(finished: tuple[Bench, Path], tmp_path: Path) -> None:
+    bench, out = finished
+    cell = Cell("tiny", "plain", "ads", 0)
+    name = Results(out).path(bench, cell).name
+    (tmp_path / "cells").mkdir()
+    (tmp_path / "cells" / name).write_text('{"format": 1', encoding="utf-8")
+    with pytest.raises(InputError, match=r"is damaged.*Remove it"):
+        Results(tmp_path).read(bench, cell)
+
+
+def test_a_cell_that_somebody_works_on_is_left_to_them(finished: tuple[Bench, Path], tmp_path: Path) -> None:
+    bench, cell = finished[0], Cell("tiny", "plain", "ads", 0)
+    with Results(tmp_path).claim(bench, cell) as mine, Results(tmp_path).claim(bench, cell) as other:
+        assert mine and not other
+    with Results(tmp_path).claim(bench, cell) as mine:
+        assert mine
+
+
+def test_trials_choose_the_settings_of_the_seeds(tmp_path: Path) -> None:
+    path = write_bench(
+        tmp_path, "\n[tune]\nlearning_rate = [1e-7, 0.01]\nn_train = 8\n", replaced=("seeds = [0, 1]", "seeds = [0]")
+    )
+    bench = read_bench(path)
+    run_bench(bench, tmp_path / "run")
+    trials = [json.loads(file.read_text()) for file in sorted((tmp_path / "run").glob("trials/*.json"))]
+    assert len(trials) == 6
+    for cell, result in read(bench, tmp_path / "run").items():
+        own = {
+            one["settings"]["train"]["learning_rate"]: one["scores"][one["metrics"][0]]
+            for one in trials
+            if one["settings"]["method"] == result["settings"]["method"]
+        }
+        chosen = result["settings"]["tuned"]["learning_rate"]
+        assert own[chosen] == max(own.values()), cell
+        assert result["settings"]["training"]["learning_rate"] == chosen
+    assert all(len(one["golds"]) == 8 for one in trials)  # judged by what is held out
+
+
+@pytest.mark.slow
+def test_a_killed_bench_goes_on_and_its_table_is_that_of_an_uninterrupted_one(
+    finished: tuple[Bench, Path], settings: Path, tmp_path: Path
+) -> None:
+    bench, whole = finished
+    script, out = tmp_path / "script.py", tmp_path / "run"
+    script.write_text(SCRIPT, encoding="utf-8")
+    command = [sys.executable, str(script), str(settings), str(out)]
+    process = subprocess.Popen(command, start_new_session=True)
+    deadline = time.monotonic() + 120
+    while len(times(out)) < 2 and time.monotonic() < deadline:
+        time.sleep(0.02)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    before = times(out)
+    assert 2 <= len(before) < 6, "killed in the middle"
+    subprocess.run(command, check=True, timeout=300)
+    after = times(out)
+    assert len(after) == 6 and {name: after[name] for name in before} == before, "a finished cell was computed again"
+    assert [comparable(one) for one in read(bench, out).values()] == [
+        comparable(one) for one in read(bench, whole).values()
+    ]
+    assert table(bench, out) == table(bench, whole)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("together", [False, True])
+def test_two_launched_processes_give_the_table_of_one(
+    finished: tuple[Bench, Path], settings: Path, tmp_path: Path, together: bool
+) -> None:
+    bench, whole = finished
+    script, out = tmp_path / "script.py", tmp_path / "run"
+    script.write_text(SCRIPT, encoding="utf-8")
+    launch = [
+        sys.executable,
+        "-m",
+        "accelerate.commands.launch",
+        "--cpu",
+        "--num_processes",
+        "2",
+        "--num_machines",
+        "1",
+    ]
+    launch += ["--mixed_precision", "no", "--dynamo_backend", "no", "--main_process_port", "0"]
+    command = [*launch, str(script), str(settings), str(out), *(["together"] if together else [])]
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=400, env={**os.environ, "OMP_NUM_THREADS": "1"}
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    found, known = read(bench, out), read(bench, whole)
+    assert found.keys() == known.keys()
+    assert {one["n_processes"] for one in found.values()} == {2 if together else 1}
+    if not together:  # each cell was computed by one process alone: bit for bit the same
+        assert [comparable(one) for one in found.values()] == [comparable(one) for one in known.values()]
+        return
+    for cell, result in found.items():  # dropout differs between processes, nothing else
+        assert result["golds"] == known[cell]["golds"] and result["data"] == known[cell]["data"]
+        metric = result["metrics"][0]
+        assert abs(result["scores"][metric] - known[cell]["scores"][metric]) <= 0.5

@@ -1,0 +1,76 @@
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from bench_results import SETTINGS, cell
+from matplotlib.image import imread
+
+from infuser.errors import InputError
+from infuser.reports.bench_parts import BenchTable
+from infuser.reports.bench_plots import ablation_of, ablation_plot, sweep_of, sweep_plot, write_png
+from infuser.reports.bench_summary import summarise
+
+SHARES = {
+    "plain": 0.6,
+    "kam": 0.8,
+    "kam alpha=0.4": 0.7,
+    "kam alpha=0.1": 0.72,
+    "kam without pmi": 0.65,
+    "kam without convolution": 0.8,
+}
+
+
+@pytest.fixture(scope="module")
+def table() -> BenchTable:
+    settings = {**SETTINGS, "task": {"cola": {"kind": "cola"}}, "method": {"plain": {}, "kam": {}}}
+    cells = [cell(name, "cola", seed, share_right=share) for name, share in SHARES.items() for seed in range(3)]
+    return summarise(settings, cells, rounds=100)
+
+
+def test_a_sweep_is_in_the_order_of_its_values_with_the_baseline(table: BenchTable) -> None:
+    sweep = sweep_of(table, "kam", "alpha")
+    [spots] = sweep.spots.values()
+    assert list(sweep.spots) == ["cola, matthews"] and [spot.value for spot in spots] == [0.1, 0.4]
+    assert spots[0].mean == table.row("kam alpha=0.1").entries[0].first.mean
+    assert sweep.levels["cola, matthews"] == table.row("plain").entries[0].first.mean
+
+
+def test_a_sweep_is_drawn_with_its_band_and_a_line_for_the_baseline(table: BenchTable) -> None:
+    drawn = sweep_plot(sweep_of(table, "kam", "alpha"))
+    assert drawn.count("<svg") == 1 and drawn.count("<circle") == 2 and drawn.count("stroke-dasharray") == 1
+    assert len(re.findall(r'opacity="\.2"', drawn)) == 1 and "plain" in drawn and "alpha 0.1: 0." in drawn
+    heights = [float(y) for y in re.findall(r'<circle cx="[\d.]+" cy="([\d.]+)"', drawn)]
+    means = [spot.mean for spot in sweep_of(table, "kam", "alpha").spots["cola, matthews"]]
+    assert (heights[0] < heights[1]) == (means[0] > means[1])  # higher up is better
+
+
+def test_an_ablation_is_the_difference_to_the_whole_method(table: BenchTable) -> None:
+    marks = ablation_of(table, "kam").losses["cola, matthews"]
+    assert [name for name, _, _ in marks] == ["without pmi", "without convolution"]
+    whole, part = (table.row(name).entries[0].first.per_seed for name in ("kam", "kam without pmi"))
+    assert marks[0][1] == pytest.approx(np.mean(np.subtract(part, whole))) and marks[0][1] < -0.1
+    assert marks[0][2] is not None and marks[0][2][1] < 0
+    drawn = ablation_plot(ablation_of(table, "kam"))
+    assert drawn.count("without") >= 3 and drawn.count("<circle") == 4  # two marks, two of the legend
+
+
+def test_pictures_are_written_whole(table: BenchTable, tmp_path: Path) -> None:
+    for name, plot in (("sweep", sweep_of(table, "kam", "alpha")), ("ablation", ablation_of(table, "kam"))):
+        picture = imread(write_png(plot, tmp_path / f"{name}.png"))
+        assert min(picture.shape[:2]) > 200 and np.ptp(picture[..., :3]) > 0.5
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["ablation.png", "sweep.png"]
+    with pytest.raises(InputError, match=r"let it end in \.png"):
+        write_png(plot, tmp_path / "plot.jpg")
+
+
+def test_what_is_not_there_cannot_be_drawn(table: BenchTable) -> None:
+    with pytest.raises(InputError, match="No row kam beta=VALUE of host 'minilm' has a result yet"):
+        sweep_of(table, "kam", "beta")
+    with pytest.raises(InputError, match="No row placebo"):
+        ablation_of(summarise(SETTINGS, [cell("placebo", "cola", 0)], rounds=100), "placebo")
+    words = summarise(SETTINGS, [cell("kam start=random", "cola", 0)], rounds=100)
+    with pytest.raises(InputError, match="has no number as its setting"):
+        sweep_of(words, "kam", "start")
