@@ -10,6 +10,7 @@ from sklearn.metrics import roc_auc_score
 
 from infuser.errors import InputError
 from infuser.reports import Arm, Comparison, compare
+from infuser.reports.comparison import paired_difference
 
 LABELS = np.random.default_rng(7).integers(0, 2, 400)
 
@@ -35,6 +36,7 @@ def test_values_means_and_intervals_agree_with_sklearn_and_scipy(comparison: Com
     test = stats.ttest_rel(values[1], values[0]).confidence_interval(0.95)
     assert comparison.differences[0].per_seed == pytest.approx(paired)
     assert comparison.differences[0].over_seeds == pytest.approx((test.low, test.high))
+    assert comparison.differences[0].p_value == pytest.approx(stats.ttest_rel(values[1], values[0]).pvalue)
     assert comparison.arms[1].seconds == 11.0 and comparison.arms[1].extra_weights == 19584
     assert comparison.metric == "AUC"
 
@@ -70,6 +72,22 @@ def test_one_seed_gives_no_verdict_and_asks_for_more() -> None:
     assert one.differences[0].over_seeds is None and one.arms[0].interval is None
     assert one.differences[0].verdict == "no evidence" and "at least two seeds" in one.verdict
     assert "nan" not in one.to_json().lower() and "±" not in one.to_markdown().splitlines()[2]
+
+
+def test_a_difference_of_errors_helps_when_it_is_below_zero() -> None:
+    below = np.linspace(-0.3, -0.1, 200)
+    error = paired_difference("KAM", "plain", [-0.2, -0.21, -0.19], below, higher_is_better=False)
+    score = paired_difference("KAM", "plain", [-0.2, -0.21, -0.19], below)
+    unknown = paired_difference("KAM", "plain", [-0.2, -0.21, -0.19], None)
+    assert [one.verdict for one in (error, score, unknown)] == ["helps", "hurts", "no evidence"]
+    assert unknown.over_examples is None and error.over_examples == pytest.approx((-0.295, -0.105))
+
+
+def test_a_comparison_written_before_there_were_p_values_is_read(comparison: Comparison) -> None:
+    old = json.loads(comparison.to_json())
+    for difference in old["differences"]:
+        del difference["p_value"]
+    assert Comparison.from_json(json.dumps(old)).differences[0].p_value is None
 
 
 def test_comparison_survives_json(comparison: Comparison) -> None:

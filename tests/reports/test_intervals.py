@@ -9,7 +9,14 @@ from scipy import stats
 from sklearn.metrics import accuracy_score, roc_auc_score
 
 from infuser.errors import InputError
-from infuser.reports.intervals import auc, bootstrap_values, percentile_interval, t_interval, weighted_auc
+from infuser.reports.intervals import (
+    auc,
+    bootstrap_values,
+    paired_p_value,
+    percentile_interval,
+    t_interval,
+    weighted_auc,
+)
 
 
 def test_an_interval_of_three_values_agrees_with_the_table_of_student() -> None:
@@ -26,6 +33,14 @@ def test_t_interval_agrees_with_scipy(values: list[float]) -> None:
 def test_one_seed_has_no_interval_and_equal_seeds_have_a_point() -> None:
     assert t_interval([0.8]) is None
     assert t_interval([0.5, 0.5, 0.5]) == (0.5, 0.5)
+
+
+def test_p_value_of_differences_agrees_with_scipy_and_needs_two_seeds() -> None:
+    one, other = [0.81, 0.84, 0.80, 0.86], [0.79, 0.80, 0.81, 0.82]
+    expected = stats.ttest_rel(one, other).pvalue
+    assert paired_p_value(np.subtract(one, other).tolist()) == pytest.approx(expected)
+    assert paired_p_value([0.1]) is None and paired_p_value([]) is None
+    assert paired_p_value([0.0, 0.0]) == 1.0 and paired_p_value([0.1, 0.1]) == 0.0
 
 
 @pytest.mark.parametrize("n_levels", [2, 5, 1000])
@@ -102,6 +117,23 @@ def test_any_metric_is_bootstrapped_on_the_same_resamples_as_auc() -> None:
     np.testing.assert_allclose(slow, bootstrap_values(labels, scores, rounds=30), atol=1e-12)
     exact = bootstrap_values(labels, [[labels]], metric=accuracy_score, rounds=30)
     assert (exact == 1.0).all()
+
+
+def test_a_metric_that_weighs_examples_is_asked_for_all_rounds_at_once() -> None:
+    class Hits:
+        asked = 0
+
+        def __call__(self, labels: np.ndarray, scores: np.ndarray) -> float:
+            raise AssertionError("one round at a time")
+
+        def weighted(self, labels: np.ndarray, scores: np.ndarray, weights: np.ndarray) -> np.ndarray:
+            self.asked += 1
+            return weights @ (labels == scores) / weights.sum(axis=1)
+
+    labels, hits = np.arange(40) % 2, Hits()
+    fast = bootstrap_values(labels, [[np.ones(40, int)]], metric=hits, rounds=30)
+    np.testing.assert_allclose(fast, bootstrap_values(labels, [[np.ones(40, int)]], metric=accuracy_score, rounds=30))
+    assert hits.asked == 1
 
 
 def test_same_seed_gives_the_same_rounds_and_pieces_of_memory_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:

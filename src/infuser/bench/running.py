@@ -127,6 +127,7 @@ def run_cell(workshop: Workshop, cell: Cell, tell: Tell) -> dict[str, Any]:
         "n_processes": make_accelerator(settings.mixed_precision).num_processes,
         "metrics": list(task.metrics),
         "scores": task.score(golds, solved.predictions) if labelled else {},
+        "notes": task.notes(golds, solved.predictions) if labelled else {},
         "golds": golds,
         "predictions": solved.predictions,
         "history": solved.history,

@@ -54,8 +54,11 @@ class Task:
 
     head: ClassVar[str] = "sequence-classification"
     """Which of `infused.HEADS` answers."""
-    learns: ClassVar[bool] = True
-    """Whether there is a training part; a probe has none."""
+
+    @property
+    def learns(self) -> bool:
+        """Whether there is a training part; a probe has none."""
+        return True
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -130,6 +133,10 @@ class Task:
             raise InputError(f"{len(predictions)} predictions for {len(golds)} examples. Give one for each.")
         logits, labels = np.asarray(predictions, dtype=np.float64), np.asarray(golds)
         return {name: get_metric(name)(logits, labels) for name in self.metrics}
+
+    def notes(self, golds: Sequence[Any], predictions: Sequence[Prediction]) -> dict[str, Any]:
+        """Return what belongs beside the scores, such as what was left out and why."""
+        return {}
 
 
 def class_options(labels: Sequence[str]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from infuser.tasks import (  # noqa: F401
     fewrel,
     glue,
     lama,
+    lama_choice,
     quasar_t,
     relevance,
     search_qa,

@@ -79,7 +79,7 @@ class Lama(LamaFacts):
 
 
 def majority_ranks(examples: Sequence[Example], like: Sequence[Prediction] | None = None) -> list[Prediction]:
-    """Return what one gets who knows no fact, but how often each object occurs in its relation: an honest floor.
+    """Return the ranks of one who knows no fact, but how often each object occurs in its relation: LAMA's "Freq".
 
     Objects are ranked by how many of these examples have them, other right ones discounted; on a tie the right one
     comes last. With `like`, the predictions of a model, only facts that it ranked are counted and answered.

@@ -45,7 +45,7 @@ class LamaFacts(Task):
             raise InputError(f"max_facts_per_relation is {self.max_facts_per_relation}; give 1 or more, or None.")
 
     @property
-    def learns(self) -> bool:  # type: ignore[override]
+    def learns(self) -> bool:
         """Whether there are texts to train on."""
         return self.corpus is not None
 
