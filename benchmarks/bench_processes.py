@@ -3,8 +3,8 @@
 Query-to-ad relevance from WordNet (see `infuser demo`), MiniLM, plain and KAM, two seeds: four cells. Run as
 
     one         infuser bench run
-    cells       accelerate launch --num_processes 2 -m infuser bench run              each process computes cells
-    together    accelerate launch --num_processes 2 -m infuser bench run --together   both train every cell (gloo)
+    cells       torchrun --nproc-per-node 2 -m infuser bench run              each process computes cells
+    together    torchrun --nproc-per-node 2 -m infuser bench run --together   both train every cell (accelerate, gloo)
 
 each from the start, with one thread per process, in turn; the fastest of the rounds counts. Printed are wall times, the
 speed-up, and how far each score is from that of one process: 0 where a cell is computed by one process alone, and
@@ -34,8 +34,8 @@ from infuser.tasks.query_ads import build_query_ads
 from infuser.writing import write_whole
 
 RESULT = Path(__file__).parent / "results" / "bench_processes.json"
-LAUNCH = [sys.executable, "-m", "accelerate.commands.launch", "--cpu", "--num_processes", "2", "--num_machines", "1"]
-LAUNCH += ["--mixed_precision", "no", "--dynamo_backend", "no", "--main_process_port", "0", "-m"]
+LAUNCH = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m"]
+ENVIRONMENT = {"OMP_NUM_THREADS": "1", "ACCELERATE_USE_CPU": "true"}
 WAYS = {
     "one": ([sys.executable, "-m"], []),
     "cells": (LAUNCH, []),
@@ -92,7 +92,7 @@ def run(way: str, settings: Path, out: Path) -> float:
     before, after = WAYS[way]
     command = [*before, "infuser", "bench", "run", str(settings), "--out", str(out), *after]
     started = time.perf_counter()
-    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"})
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, **ENVIRONMENT})
     if done.returncode:
         raise SystemExit(f"{way} failed:\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}")
     return time.perf_counter() - started

@@ -166,20 +166,14 @@ def test_two_launched_processes_give_the_table_of_one(
     bench, whole = finished
     script, out = tmp_path / "script.py", tmp_path / "run"
     script.write_text(SCRIPT, encoding="utf-8")
-    launch = [
-        sys.executable,
-        "-m",
-        "accelerate.commands.launch",
-        "--cpu",
-        "--num_processes",
-        "2",
-        "--num_machines",
-        "1",
-    ]
-    launch += ["--mixed_precision", "no", "--dynamo_backend", "no", "--main_process_port", "0"]
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
     command = [*launch, str(script), str(settings), str(out), *(["together"] if together else [])]
     done = subprocess.run(
-        command, capture_output=True, text=True, timeout=400, env={**os.environ, "OMP_NUM_THREADS": "1"}
+        command,
+        capture_output=True,
+        text=True,
+        timeout=400,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "ACCELERATE_USE_CPU": "true"},
     )
     assert done.returncode == 0, done.stderr[-3000:]
     found, known = read(bench, out), read(bench, whole)

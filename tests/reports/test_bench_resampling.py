@@ -124,6 +124,20 @@ def test_examples_that_a_task_leaves_out_and_means_over_relations_are_fast_too()
         np.testing.assert_allclose(fast, slowly(task, metric, golds, runs, 12), atol=1e-12)
 
 
+@pytest.mark.parametrize(
+    ("kind", "metric"), [("open-entity", "typing-micro-f1"), ("open-entity", "typing-precision"), ("figer", "")]
+)
+def test_several_labels_at_once_are_counted(kind: str, metric: str) -> None:
+    task = TASKS[kind](data="")
+    metric = metric or task.metrics[-1]
+    random = np.random.default_rng(2)
+    golds = random.integers(0, 2, (N, 4))
+    runs = [(random.normal(size=(N, 4)) + golds - 1).tolist() for _ in range(2)]
+    assert find_way(task, metric, golds.tolist(), runs).is_fast
+    fast = resampled_scores(task, metric, golds.tolist(), runs, rounds=4)
+    np.testing.assert_allclose(fast, slowly(task, metric, golds.tolist(), runs, 4), atol=1e-12)
+
+
 def test_texts_of_one_query_are_drawn_together() -> None:
     golds = [{"label": at % 3 == 0, "group": f"query {at // 6}"} for at in range(N)]
     golds = [{**gold, "label": int(gold["label"])} for gold in golds]

@@ -69,7 +69,7 @@ def run(
 
     Examples:
       infuser bench run settings.toml --out runs/mine --workers 2
-      accelerate launch --num_processes 2 -m infuser bench run settings.toml --out runs/mine
+      torchrun --nproc-per-node 2 -m infuser bench run settings.toml --out runs/mine
       infuser bench table runs/mine
     """
     from infuser.bench.settings import only, read_bench

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from infuser.errors import InfuserError
 from infuser.reports.bench_weighted import (
     CLASS_METRICS,
+    SET_METRICS,
     ClassCounts,
     weighted_group_mean,
     weighted_pearson,
@@ -148,6 +149,9 @@ def _fast_ways(own: Way, metric: str, golds: Sequence[Any], runs: Sequence[Seque
         likely = sorted(CLASS_METRICS, key=lambda name: name.split()[0] != metric)
         for weighted in _over_classes(likely, n_classes):
             yield Way(labels, scores, _Fast(weighted))
+    for sets in _sets(golds, runs):
+        for weighted in SET_METRICS:
+            yield Way(np.arange(len(golds)), sets, _Fast(weighted))
     everyone = np.zeros(len(golds), np.int64)
     for groups in (everyone, *_groups(told)):
         mean = _Fast(weighted_group_mean)  # of one group, the plain mean
@@ -210,6 +214,24 @@ def _classes(
     place: Mapping[Any, int] = {name: at for at, name in enumerate(known)}
     answers = [np.array([place[one] for one in run]) for run in chosen]
     return np.array([place[gold] for gold in golds]), answers, len(known)
+
+
+def _sets(golds: Sequence[Any], runs: Sequence[Sequence[Any]]) -> Iterator[list[NDArray[np.float64]]]:
+    """Yield counts of (right, given, meant) where golds are zeros and ones and predictions a logit for each.
+
+    Given is what has a logit above 0; or, besides, what has the largest one.
+    """
+    width = _width(runs)
+    if not width or not all(isinstance(gold, list) and len(gold) == width and set(gold) <= {0, 1} for gold in golds):
+        return
+    meant = np.asarray(golds, np.float64)
+    logits = [np.asarray(run, np.float64) for run in runs]
+    above = [run > 0 for run in logits]
+    for given in (
+        above,
+        [one | np.eye(width, dtype=bool)[run.argmax(axis=1)] for one, run in zip(above, logits, strict=True)],
+    ):
+        yield [np.stack([(one * meant).sum(1), one.sum(1), meant.sum(1)], axis=1) for one in given]
 
 
 def _groups(golds: Sequence[Any]) -> list[NDArray[np.int64]]:

@@ -108,6 +108,32 @@ CLASS_METRICS: Mapping[str, Callable[[ClassCounts], _Floats]] = {
 """What class counts can tell; a task's metric is whichever agrees with it."""
 
 
+def _of_sets(measure: str, *, by_example: bool) -> Callable[[NDArray[Any], NDArray[Any], _Floats], _Floats]:
+    """A measure of answers that are sets, over all decisions or as the mean over examples where it is defined."""
+
+    def weighted(_: NDArray[Any], counts: NDArray[Any], weights: _Floats) -> _Floats:
+        hits, answers, golds = counts.T  # each (examples,): how many are right, given, meant
+        if by_example:
+            precision, recall = (
+                _ratio(weights @ _ratio(hits, side), weights @ (side > 0).astype(np.float64))
+                for side in (answers, golds)
+            )
+        else:
+            precision, recall = (_ratio(weights @ hits, weights @ side) for side in (answers, golds))
+        f1 = _ratio(2 * precision * recall, precision + recall)
+        return {"precision": precision, "recall": recall, "f1": f1}[measure]
+
+    return weighted
+
+
+SET_METRICS = [
+    _of_sets(measure, by_example=by_example)
+    for measure in ("f1", "precision", "recall")
+    for by_example in (False, True)
+]
+"""What can be told of sets of labels."""
+
+
 def _ranks(values: NDArray[Any], weights: _Floats) -> _Floats:
     """Return the rank of every example among those drawn; equals share the middle of theirs."""
     distinct, place = np.unique(values, return_inverse=True)
