@@ -70,7 +70,7 @@ def test_every_kind_is_registered_and_has_the_settings_that_are_given(bench: Ben
     for arm in bench.arms.values():
         if arm.kind is not None:
             METHODS[arm.kind](**arm.settings)
-        assert arm.select in (None, "sampling") and set(arm.sources) <= set(bench.sources)
+        assert (arm.select is None or set(arm.select) == {"graph"}) and set(arm.sources) <= set(bench.sources)
     for entry in bench.tasks.values():
         task = make_task(bench, entry)
         assert isinstance(task, TASKS[entry.kind]) and task.metrics

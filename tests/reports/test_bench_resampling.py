@@ -177,6 +177,18 @@ def test_what_only_the_task_can_compute_is_asked_in_fewer_rounds() -> None:
     assert values.shape == (SLOW_ROUNDS, 2) and np.ptp(values) > 0
 
 
+def test_scores_that_a_task_refuses_are_no_part_of_an_interval() -> None:
+    class Picky:
+        def score(self, golds: Sequence[Any], predictions: Sequence[Any]) -> dict[str, float]:
+            if 0 not in [gold["at"] for gold in golds]:
+                raise ZeroDivisionError
+            return {"odd": float(np.percentile([len(one) for one in predictions], 90))}
+
+    golds = [{"at": at, "name": f"name {at}"} for at in range(400)]  # names that are no groups
+    values = resampled_scores(Picky(), "odd", golds, [["x" * (at % 11) for at in range(400)]] * 2, rounds=40)
+    assert 0.2 < np.isnan(values[:, 0]).mean() < 0.6  # 1/e of all resamples lack any one example
+
+
 def test_a_name_alone_does_not_make_a_metric_fast() -> None:
     class Other:
         def score(self, golds: Sequence[Any], predictions: Sequence[Any]) -> dict[str, float]:

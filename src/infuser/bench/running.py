@@ -19,6 +19,7 @@ from infuser.bench.settings import Arm, Bench, Host
 from infuser.digests import digest_of
 from infuser.errors import InfuserError, InputError
 from infuser.infused import Infused, infuse, load_model, load_tokenizer, longest_input
+from infuser.methods.kar import EVERY_CANDIDATE, Kar
 from infuser.methods.spectral import Spectral
 from infuser.registry import METHODS
 from infuser.reports.report import installed_versions
@@ -72,7 +73,7 @@ class Workshop:
             sources = make_sources(self.bench, arm)
             marks = marks_of(sources)
             data = with_knowledge(self.data, sources, placebo=arm.placebo, cache=self.cache)
-            self._known[key] = (_selected(arm, sources, data), marks, data)
+            self._known[key] = (_selected(arm, sources, data, Path(self.bench.folder)), marks, data)
         return self._known[key]
 
 
@@ -204,24 +205,35 @@ def _method(arm: Arm) -> Any:
     for name in arm.settings:
         if name not in known:
             raise InputError(f"[method.{arm.name}]: {arm.kind} has no setting {name!r}. Known: {', '.join(known)}.")
-    return cls(**_tuples(arm.settings))
+    settings = _tuples(arm.settings)
+    if cls is Kar:
+        settings.setdefault("threshold", EVERY_CANDIDATE)
+    return cls(**settings)
 
 
 def _tuples(settings: Mapping[str, Any]) -> dict[str, Any]:
     return {name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()}
 
 
-def _selected(arm: Arm, sources: list[Source], data: Data) -> list[Source]:
+def _selected(arm: Arm, sources: list[Source], data: Data, folder: Path) -> list[Source]:
     """Return sources that select, by what was counted in the training part."""
     if arm.select is None:
         return sources
-    if arm.select != "sampling":
-        raise InputError(f"[method.{arm.name}]: select is {arm.select!r}; it can be 'sampling'.")
     from infuser.sources import Sampling, Selective
     from infuser.sources.surroundings import count_entities
 
+    given = {} if arm.select == "sampling" else arm.select
+    known = [field.name for field in fields(Sampling) if field.init]
+    if not isinstance(given, Mapping) or not given.keys() <= set(known):
+        raise InputError(
+            f"[method.{arm.name}]: select is {arm.select!r}; it can be 'sampling', or a table of its settings: "
+            f"{', '.join(known)}."
+        )
+    settings = dict(given)
+    if "graph" in settings:
+        settings["graph"] = str(folder / settings["graph"])
     found = [one for example in data.train for one in _of_rows(example["annotations"])]
-    strategy = Sampling(frequencies=count_entities(found))
+    strategy = Sampling(**{"frequencies": count_entities(found), **settings})
     return [Selective(source, strategy) for source in sources]
 
 

@@ -76,8 +76,9 @@ class Arm:
     sources: tuple[str, ...] = ()
     placebo: bool = False
     """The same knowledge, shuffled between texts."""
-    select: str | None = None
-    """"sampling": inject a part of the knowledge, as selective injection does."""
+    select: str | Mapping[str, Any] | None = None
+    """"sampling": inject a part of the knowledge, as selective injection does; a table gives its settings, such as the
+    graph in which hops are counted."""
     spectral: float | None = None
     """Weight of the spectral penalty."""
     tuned_as: str | None = None

@@ -79,7 +79,7 @@ def tell_results(run: Path, name: str, *, format: str, out: Path | None, metrics
         "markdown": lambda: markdown_table(summary, metrics=metrics),
         "terminal": lambda: markdown_table(summary, metrics=metrics),
         "latex": lambda: latex_table(summary, metrics=metrics),
-        "html": lambda: bench_page(summary, metrics=metrics, settings=bench.to_json()),
+        "html": lambda: bench_page(summary, metrics=metrics, settings={**bench.to_json(), "folder": "."}),
         "json": summary.to_json,
     }
     text = texts[format]()

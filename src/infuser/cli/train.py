@@ -37,7 +37,6 @@ from infuser.reading.examples import Columns, read_all_examples
 from infuser.reading.files import counted, read_json
 from infuser.types import Source
 
-_EVERY_CANDIDATE = -100.0
 _STEPS = "Training"
 
 
@@ -217,6 +216,7 @@ def train(
 def _method(name: str, checkpoint: Path) -> Any:
     """Return the method with its defaults, or as a checkpoint that is infused by it already has it."""
     from infuser.methods import Kar
+    from infuser.methods.kar import EVERY_CANDIDATE
     from infuser.registry import METHODS
 
     if (checkpoint / CARD).exists():
@@ -224,8 +224,7 @@ def _method(name: str, checkpoint: Path) -> Any:
         if saved.get("name") == name:
             return METHODS[name](**saved["settings"])
     if name == "kar":
-        # nothing holds the scores of a linker that was never taught above a threshold: every candidate must count
-        return Kar(threshold=_EVERY_CANDIDATE)
+        return Kar(threshold=EVERY_CANDIDATE)
     return METHODS[name]()
 
 

@@ -142,6 +142,10 @@ def _travel(base: PreTrainedModel, found: dict[str, Found], trace: Trace | None)
     return Travelling(base, found, trace, learns=torch.is_grad_enabled())
 
 
+EVERY_CANDIDATE = -100.0
+"""A threshold that no score is below: nothing holds those of a linker that was never taught above a higher one."""
+
+
 @METHODS.register("kar")
 @dataclass(frozen=True, slots=True)
 class Kar:

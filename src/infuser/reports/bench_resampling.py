@@ -35,6 +35,8 @@ _TRIALS = 4
 """Resamples on which a fast way must agree with the task, besides the whole test set of every run."""
 _FEW = 32
 """So many examples tell whether a metric may be a mean over examples, before all of them are judged one by one."""
+_MOST_GROUPS = 300
+"""A mean over more groups than this is left to the task: a table of examples by groups would be too large."""
 _CLOSE = 1e-9
 
 
@@ -113,7 +115,7 @@ def slow_way(task: Judge, metric: str, golds: Sequence[Any], runs: Sequence[Sequ
             warnings.simplefilter("ignore")  # a resample may lack a class, which is nobody's fault
             try:
                 judged = task.score([golds[at] for at in labels], [everything[at] for at in scores])
-            except InfuserError:  # such as AUC then
+            except (InfuserError, ArithmeticError, ValueError):  # such as AUC then; the whole set has been scored
                 return np.nan
         return judged[metric]
 
@@ -155,7 +157,7 @@ def _fast_ways(own: Way, metric: str, golds: Sequence[Any], runs: Sequence[Seque
     everyone = np.zeros(len(golds), np.int64)
     for groups in (everyone, *_groups(told)):
         mean = _Fast(weighted_group_mean)  # of one group, the plain mean
-        few = np.arange(min(_FEW, len(golds)))
+        few = np.unique(np.linspace(0, len(golds) - 1, _FEW).astype(np.int64))
         if all(_is_mean(own, run, few, groups, mean) for run in range(len(runs))):
             yield Way(groups, [_singles(own, run, own.labels) for run in range(len(runs))], mean)
 
@@ -235,11 +237,12 @@ def _sets(golds: Sequence[Any], runs: Sequence[Sequence[Any]]) -> Iterator[list[
 
 
 def _groups(golds: Sequence[Any]) -> list[NDArray[np.int64]]:
-    """Return groups of examples by what golds that are tables say in words, such as their relation."""
+    """Return groups of examples by what golds that are tables say in a few different words, such as their relation."""
     if not all(isinstance(gold, Mapping) for gold in golds):
         return []
     shared = [key for key in golds[0] if all(isinstance(gold.get(key), str) for gold in golds)]
-    return [np.unique([gold[key] for gold in golds], return_inverse=True)[1] for key in shared]
+    groups = [np.unique([gold[key] for gold in golds], return_inverse=True)[1] for key in shared]
+    return [places for places in groups if places.max() < _MOST_GROUPS]
 
 
 def _width(runs: Sequence[Sequence[Any]]) -> int | None:
