@@ -3,7 +3,8 @@
 The head is BERT's own (a dense layer, layer norm, the tied embeddings and a bias); the encoder learns along with it.
 Texts: WikiText-2's training part and other open corpora of shared/data. Left out are `trex_evidence_sentences.txt`,
 which states the facts that LAMA's T-REx asks for, and WikiText-2's valid and test parts, on which the head is judged.
-Written: a checkpoint for `from_pretrained`, and how often the right word piece comes first, on text never trained on.
+Written: a checkpoint for `from_pretrained`, and how often the right word piece comes first, on text never trained on,
+with the number of steps: what an hour is worth depends on the machine and on what else it does.
 
     python benchmarks/masked_head.py --minutes 60
 """
@@ -13,6 +14,7 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
+import platform
 import re
 import time
 from pathlib import Path
@@ -23,9 +25,10 @@ from torch import Tensor
 from torch.nn.functional import cross_entropy
 from transformers import AutoTokenizer, BertForMaskedLM
 
-from infuser import assets
-from infuser.writing import whole_folder
+from infuser import __version__, assets
+from infuser.writing import whole_folder, write_whole
 
+RESULT = Path(__file__).parent / "results" / "masked_head.json"
 CORPORA = Path(__file__).resolve().parents[2] / "shared" / "data" / "corpora"
 N_TOKENS, BATCH, MASKED, SEED = 96, 32, 0.15, 0
 
@@ -142,7 +145,13 @@ def main() -> None:
     with whole_folder(given.out) as part:
         model.save_pretrained(part)
         tokenizer.save_pretrained(part)
-        (part / "masked_head.json").write_text(json.dumps({"final": final, "history": history}, indent=1))
+    about = {
+        "infuser": __version__,
+        "torch": torch.__version__,
+        "machine": platform.machine(),
+        "threads": given.threads,
+    }
+    write_whole(RESULT, json.dumps({"about": about, "final": final, "history": history}, indent=1) + "\n")
 
 
 if __name__ == "__main__":

@@ -2,23 +2,36 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 import infuser.tasks.catalogue  # noqa: F401  # enters the tasks into the registry
+from infuser.bench.settings import make_bench
 from infuser.registry import TASKS
 
-SETTINGS: dict[str, Any] = {
+TABLES: dict[str, Any] = {
     "title": "KAM on two tasks",
     "seeds": [0, 1, 2],
     "baseline": "plain",
     "host": {"minilm": {"checkpoint": "minilm"}},
-    "method": {"plain": {}, "kam": {"kind": "kam"}, "placebo": {"kind": "kam", "placebo": True}},
+    "source": {"pmi": {"kind": "correlation", "file": "pmi"}},
+    "method": {
+        "plain": {},
+        "kam": {"kind": "kam", "sources": ["pmi"]},
+        "placebo": {"like": "kam", "placebo": True},
+    },
     "task": {"cola": {"kind": "cola", "data": "CoLA"}, "mrpc": {"kind": "mrpc", "data": "MRPC"}},
 }
+"""The tables of a settings file."""
 N = 240
 """Test examples of each task."""
+
+
+def settings(**changed: Any) -> dict[str, Any]:
+    """Return the settings as a run keeps them, with other tables in place of some."""
+    return make_bench({**TABLES, **changed}, "test", Path(".")).to_json()
 
 
 def logits(golds: np.ndarray, share_right: float, stream: tuple[int, ...]) -> list[list[float]]:
@@ -42,15 +55,20 @@ def cell(
         "format": 1,
         "cell": {"host": host, "method": method, "task": task, "seed": seed},
         "digest": f"{host}-{method}-{task}-{seed}",
-        "settings": {},
+        "settings": {"knowledge": [] if method == "plain" else ["cc"]},
         "versions": {"infuser": "0.1.0", "torch": "2.6.0"},
-        "data": {"train": {"n": 900, "digest": "aa"}, "score": {"split": "dev", "n": N, "digest": "bb"}},
+        "data": {
+            "train": {"n": 9000, "digest": "aa"},
+            "held_out": {"n": 100, "digest": "ab"},
+            "score": {"split": "dev", "n": N, "digest": "bb"},
+        },
         "seconds": {"total": 20.0 + seed, "training": 9.0 + seed, "answering": 1.0},
         "peak_mib": 800.0 + seed,
         "extra_weights": 0 if method == "plain" else 1234,
         "n_processes": 1,
         "metrics": list(judge.metrics),
         "scores": judge.score(golds.tolist(), predictions),
+        "notes": {},
         "golds": golds.tolist(),
         "predictions": predictions,
         "history": [],
@@ -62,7 +80,7 @@ def all_cells() -> list[dict[str, Any]]:
     shares = {("kam", "cola"): 0.8, ("kam", "mrpc"): 0.6}
     return [
         cell(method, task, seed, share_right=shares.get((method, task), 0.7))
-        for method in SETTINGS["method"]
-        for task in SETTINGS["task"]
-        for seed in SETTINGS["seeds"]
+        for method in TABLES["method"]
+        for task in TABLES["task"]
+        for seed in TABLES["seeds"]
     ]

@@ -20,7 +20,7 @@ from accelerate.utils import send_to_device, set_seed
 from torch import Tensor, nn
 
 from infuser.checkpoints import CheckpointStore, copy_weights, describe_examples, describe_weights
-from infuser.errors import InputError
+from infuser.errors import DivergedError, InputError
 from infuser.evaluation import Scores, evaluate, score
 from infuser.hosts import is_new_weight
 from infuser.methods.spectral import Spectral
@@ -298,7 +298,7 @@ def _check_finite(loss: float, norm: float, step: int, settings: TrainSettings) 
     # with fp16 a gradient may overflow now and then; accelerate then skips the step
     if math.isfinite(loss) and (math.isfinite(norm) or settings.mixed_precision == "fp16"):
         return
-    raise InputError(
+    raise DivergedError(
         f"Training diverged at step {step}: the loss is {loss} and the gradient's length {norm}. Lower learning_rate "
         f"({settings.learning_rate:g}) or new_learning_rate ({settings.new_learning_rate}), or lengthen warmup "
         f"({settings.warmup:g}); if it happens at the first step, look for labels or inputs that are not finite."

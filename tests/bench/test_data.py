@@ -11,7 +11,8 @@ import pytest
 from bench.small_bench import write_bench
 
 from infuser import Entities
-from infuser.bench.data import Data, make_sources, make_task, marks_of, read_data, some, with_knowledge
+from infuser.bench.data import Data, marks_of, read_data, some, with_knowledge
+from infuser.bench.making import make_sources, make_task
 from infuser.bench.memory import forget_peak, peak_mib
 from infuser.bench.settings import Bench, TaskEntry, read_bench
 from infuser.errors import InputError
@@ -51,6 +52,20 @@ def test_fewer_examples_are_a_part_of_more_and_leave_the_held_out_alone() -> Non
 def test_part_of_the_scored_split_is_the_same_for_all(tmp_path: Path) -> None:
     scored = read_data(Numbers(""), entry(n_score=4)).score
     assert len(scored) == 4 and scored == some(Numbers("").read("dev"), 4)
+
+
+@dataclass(frozen=True)
+class Grouped(Numbers):
+    """Five examples belong together."""
+
+    def held_out_groups(self, examples: Sequence[Example]) -> list[int]:
+        return [at // 5 for at in range(len(examples))]
+
+
+def test_groups_are_held_out_whole() -> None:
+    data = read_data(Grouped(""), entry(hold_out=10))
+    groups = [{int(one["text"].split()[1]) // 5 for one in part} for part in (data.train, data.held_out)]
+    assert not groups[0] & groups[1] and len(groups[1]) == 2
 
 
 def test_holding_out_everything_is_refused() -> None:
@@ -128,6 +143,10 @@ def test_sources_are_made_from_their_tables_and_marked_by_content(bench: Bench, 
 def test_a_task_is_made_with_its_paths_and_an_unknown_field_is_named(bench: Bench, tmp_path: Path) -> None:
     task = make_task(bench, bench.tasks["ads"])
     assert Path(task.data).resolve() == tmp_path.resolve() and len(task.read("dev")) > 0
+    elsewhere = make_task(bench, TaskEntry("x", "table", {"data": "data2", "train": "train.csv", "label": "a/b"}))
+    assert (elsewhere.train, elsewhere.label) == ("train.csv", "a/b"), "only data is a path"
+    with pytest.raises(InputError, match="data2"):
+        elsewhere.read("train")
     with pytest.raises(InputError, match="table has no setting 'texts'"):
         make_task(bench, TaskEntry("x", "table", {"data": ".", "texts": "query"}))
     with pytest.raises(InputError, match="has no data"):

@@ -14,7 +14,7 @@ import pytest
 import infuser.methods
 import infuser.sources
 import infuser.tasks.catalogue  # noqa: F401
-from infuser.bench.data import make_task
+from infuser.bench.making import make_task
 from infuser.bench.settings import Bench, read_bench
 from infuser.reading.source_settings import fields_of
 from infuser.registry import METHODS, SOURCES, TASKS

@@ -6,10 +6,9 @@ from pathlib import Path
 import pytest
 from bench.small_bench import SETTINGS, write_bench
 
-from infuser.bench.cells import Cell, Results, all_cells, best_trial, grid, made_with, trials_of
+from infuser.bench.cells import Cell, Results, all_cells, best_trial, digest, grid, made_with, trials_of
 from infuser.bench.expanding import ablate, sweep
-from infuser.bench.settings import Bench, only, read_bench
-from infuser.digests import digest_of
+from infuser.bench.settings import Arm, Bench, only, read_bench
 from infuser.errors import InputError
 
 
@@ -55,6 +54,12 @@ def test_settings_written_as_json_are_read_back_as_they_were(bench: Bench, tmp_p
         ('like = "kam"', 'like = "kan"', "no method here"),
         ("[method.plain]", "[method.plain]\nalpha = 0.1", "no kind"),
         ("hold_out = 8", "hold_out = -1", "hold_out is -1"),
+        ("hold_out = 8", 'hold_out = "8"', "hold_out is '8'; give a number"),
+        ("placebo = true", 'placebo = "no"', "placebo is 'no'; give true or false"),
+        ('sources = ["graph", "names"]', 'sources = "graph"', "give a list"),
+        ('checkpoint = "tiny"', 'checkpoint = "tiny"\nmax_length = "x"', "max_length is 'x'"),
+        ("[train]", "[tune]\nlearning_rate = []\nepochs = [1, 2]\n[train]", "tries nothing"),
+        ("[train]", '[tune]\nlearning_rate = [1e-3]\nn_train = "x"\n[train]', "n_train is 'x'"),
         ("hold_out = 8", "n_train = 0", "at least 1"),
         ("hold_out = 8", 'score_on = "tests"', "score_on is 'tests'"),
         ("[train]", "[tune]\nlearning_rate = 0.1\n[train]", "tries nothing"),
@@ -101,14 +106,24 @@ def test_the_only_method_with_knowledge_need_not_be_named(bench: Bench) -> None:
         sweep(bench, "kar", "alpha", [0.1])
 
 
+def test_what_cannot_be_varied_is_said(bench: Bench) -> None:
+    with pytest.raises(InputError, match="is the plain encoder"):
+        sweep(bench, "plain", "alpha", [0.1])
+    with pytest.raises(InputError, match="different values"):
+        sweep(bench, "kam", "alpha", [1, 1.0])
+    one = replace(bench, arms={**bench.arms, "own": Arm("own", "ernie", sources=("graph",))})
+    with pytest.raises(InputError, match="Nothing can be left out"):
+        ablate(one, "own")
+
+
 def test_a_cell_is_known_by_its_settings_and_not_by_its_name(bench: Bench) -> None:
     same = replace(bench, arms={**bench.arms, "again": replace(bench.arms["kam"], name="again")})
-    swept = sweep(bench, "kam", "alpha", [0.3, 0.4])
-    digests = {
-        name: digest_of(made_with(made, Cell("tiny", name, "ads", 0))) for made in (same, swept) for name in made.arms
-    }
-    assert digests["kam"] == digests["again"]
-    assert len({digests[name] for name in ("plain", "kam", "placebo", "kam alpha=0.3", "kam alpha=0.4")}) == 5
+    swept = sweep(bench, "kam", "alpha", [0.2, 0.4, 0])
+    digests = {name: digest(made, Cell("tiny", name, "ads", 0)) for made in (same, swept) for name in made.arms}
+    assert digests["kam"] == digests["again"] == digests["kam alpha=0.2"], "0.2 is the default"
+    assert len({digests[name] for name in ("plain", "kam", "placebo", "kam alpha=0.4", "kam alpha=0")}) == 5
+    as_float = sweep(bench, "kam", "alpha", [0.0])
+    assert digest(as_float, Cell("tiny", "kam alpha=0", "ads", 0)) == digests["kam alpha=0"], "0 is 0.0"
 
 
 @pytest.mark.parametrize(
@@ -138,6 +153,10 @@ def test_the_best_trial_is_the_highest_or_the_lowest_and_of_equals_the_first() -
     results = [{"scores": {"m": value}} for value in (0.2, 0.7, 0.7, 0.1)]
     assert best_trial(results, metric="m", higher_is_better=True) == 1
     assert best_trial(results, metric="m", higher_is_better=False) == 3
+    diverged = [{"scores": {}}, *results]
+    assert best_trial(diverged, metric="m", higher_is_better=True) == 2
+    with pytest.raises(InputError, match="All 1 trials diverged"):
+        best_trial(diverged[:1], metric="m", higher_is_better=True)
 
 
 def test_a_part_of_a_bench_keeps_the_baseline(bench: Bench) -> None:

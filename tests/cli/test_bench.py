@@ -55,7 +55,7 @@ def test_the_table_in_the_terminal_names_methods_and_the_task(ran: Path) -> None
 
 def test_a_sweep_takes_over_known_cells_and_draws_its_curve(ran: Path, settings: Path) -> None:
     told = run_command("bench", "sweep", settings, "--method", "kam", "--over", "alpha=0.1,0.2", "--out", ran).output
-    assert "1 known from before" in told
+    assert "2 known from before" in told, "plain, and kam, whose alpha is 0.2"
     assert "kam alpha=0.1" in run_command("bench", "table", ran, "--of", "sweep-alpha", "--format", "markdown").output
     assert "<svg" in (ran / "sweep-alpha.html").read_text()
 
@@ -89,7 +89,7 @@ def test_answers_to_hidden_tests_become_a_submission(settings: Path, tmp_path: P
 def test_what_cannot_be_done_is_said_in_one_line(settings: Path, ran: Path, tmp_path: Path) -> None:
     assert "name a setting and its values" in error_of("bench", "sweep", settings, "--over", "alpha", "--out", tmp_path)
     assert "There is no method 'kar'" in error_of("bench", "run", settings, "--method", "kar", "--out", tmp_path)
-    assert "is no folder of a bench" in error_of("bench", "table", tmp_path)
+    assert "holds no bench called 'bench'" in error_of("bench", "table", tmp_path)
     assert "give --out FILE.html" in error_of("bench", "table", ran, "--format", "html")
     assert "holds no answers" in error_of("bench", "submission", ran, "--method", "kam", "--out", tmp_path / "x.zip")
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from bench_results import SETTINGS, cell
+from bench_results import cell, settings
 from matplotlib.image import imread
 
 from infuser.errors import InputError
@@ -25,9 +25,8 @@ SHARES = {
 
 @pytest.fixture(scope="module")
 def table() -> BenchTable:
-    settings = {**SETTINGS, "task": {"cola": {"kind": "cola"}}, "method": {"plain": {}, "kam": {}}}
     cells = [cell(name, "cola", seed, share_right=share) for name, share in SHARES.items() for seed in range(3)]
-    return summarise(settings, cells, rounds=100)
+    return summarise(settings(task={"cola": {}}, method={"plain": {}}), cells, rounds=100)
 
 
 def test_a_sweep_is_in_the_order_of_its_values_with_the_baseline(table: BenchTable) -> None:
@@ -70,7 +69,7 @@ def test_what_is_not_there_cannot_be_drawn(table: BenchTable) -> None:
     with pytest.raises(InputError, match="No row kam beta=VALUE of host 'minilm' has a result yet"):
         sweep_of(table, "kam", "beta")
     with pytest.raises(InputError, match="No row placebo"):
-        ablation_of(summarise(SETTINGS, [cell("placebo", "cola", 0)], rounds=100), "placebo")
-    words = summarise(SETTINGS, [cell("kam start=random", "cola", 0)], rounds=100)
+        ablation_of(summarise(settings(), [cell("placebo", "cola", 0)], rounds=100), "placebo")
+    words = summarise(settings(), [cell("kam start=random", "cola", 0)], rounds=100)
     with pytest.raises(InputError, match="has no number as its setting"):
         sweep_of(words, "kam", "start")

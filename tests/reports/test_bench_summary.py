@@ -5,12 +5,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from bench_results import SETTINGS, N, all_cells, cell
+from bench_results import TABLES, N, all_cells, cell, settings
 from scipy import stats
 
 from infuser.errors import InputError
+from infuser.registry import TASKS
 from infuser.reports.bench_parts import BenchTable, Entry
 from infuser.reports.bench_summary import summarise
+from infuser.reports.bench_table import table_grid, table_verdicts
 from infuser.tasks.glue import glue_average
 from infuser.tasks.metrics import get_metric
 
@@ -22,7 +24,7 @@ def results() -> list[dict[str, Any]]:
 
 @pytest.fixture(scope="module")
 def table(results: list[dict[str, Any]]) -> BenchTable:
-    return summarise(SETTINGS, results, rounds=300)
+    return summarise(settings(), results, rounds=300)
 
 
 def entry(table: BenchTable, method: str, task: str, host: str | None = None) -> Entry:
@@ -67,30 +69,23 @@ def test_every_metric_of_a_task_is_there_and_what_it_cost(table: BenchTable) -> 
     assert [one.metric for one in kam.measures] == ["f1", "accuracy"]
     assert kam.measures[1].difference is not None and kam.measures[1].difference.over_examples is not None
     assert (kam.extra_weights, kam.seconds, kam.peak_mib, kam.n_missing) == (1234, 11.0, 802.0, 0)
-    assert table.columns[0].n_examples == N and table.columns[0].split == "dev" and table.n_missing == 0
-    assert not any("missing" in note for note in table.notes)
+    assert table.columns[0].split == "dev" and table.n_missing == 0
+    assert table.notes == tuple(
+        f"{task}: trained on 9,000 examples, 100 held out, {N} of dev scored." for task in ("cola", "mrpc")
+    )
 
 
 def test_an_unfinished_run_has_a_table_that_says_so(results: list[dict[str, Any]]) -> None:
     some = [one for one in results if (one["cell"]["method"], one["cell"]["seed"]) not in {("kam", 2), ("plain", 0)}]
-    table = summarise(SETTINGS, some, rounds=100)
+    table = summarise(settings(), some, rounds=100)
     kam = entry(table, "kam", "cola")
     assert kam.first.seeds == (0, 1) and kam.n_missing == 1
     assert kam.first.difference is not None and len(kam.first.difference.per_seed) == 1  # seed 1 is all that both have
     assert kam.first.difference.over_seeds is None and kam.first.difference.verdict == "no evidence"
     assert "Not finished: 4 of 18 cells are missing." in table.notes
-    nothing = summarise(SETTINGS, [], rounds=100)
+    nothing = summarise(settings(), [], rounds=100)
     assert nothing.n_missing == 18 and entry(nothing, "kam", "cola").first.mean is None
     json.loads(nothing.to_json())
-
-
-def test_the_same_settings_as_a_bench_writes_them_give_the_same_table(
-    table: BenchTable, results: list[dict[str, Any]]
-) -> None:
-    written = {"title": SETTINGS["title"], "seeds": (0, 1, 2), "baseline": "plain", "hosts": SETTINGS["host"]}
-    written |= {"arms": SETTINGS["method"], "average": False, "published": {}}
-    written["tasks"] = {name: {"name": name, "kind": name, "settings": {"data": "x"}} for name in ("cola", "mrpc")}
-    assert summarise(written, results[::-1], rounds=300) == table
 
 
 def test_published_numbers_stand_on_our_scale_beside_the_measured_ones(results: list[dict[str, Any]]) -> None:
@@ -105,7 +100,7 @@ def test_published_numbers_stand_on_our_scale_beside_the_measured_ones(results: 
         },
         "roberta": {"plain": {"cola": 63.8}},
     }
-    table = summarise({**SETTINGS, "published": published}, results, rounds=100)
+    table = summarise(settings(published=published), results, rounds=100)
     kam = entry(table, "kam", "cola").first
     assert kam.published == pytest.approx(0.537) and kam.published_difference == pytest.approx(0.036)
     assert entry(table, "kam", "mrpc").measures[1].published == pytest.approx(0.85)
@@ -114,11 +109,10 @@ def test_published_numbers_stand_on_our_scale_beside_the_measured_ones(results: 
     assert ernie.mean is None and ernie.published_difference == pytest.approx(0.022)
     assert entry(table, "plain", "cola", "roberta").first.published_difference is None
     assert table.row("kam").published_weights == 1250 and table.scale == 100
-    assert "Published: Bai et al., Table 1." in table.notes
+    assert "Published: Bai et al., Table 1. Of its tasks, not run here: other-task." in table.notes
 
 
 def test_every_metric_of_numbers_has_a_verdict_of_its_own() -> None:
-    settings = {**SETTINGS, "task": {"sts-b": {"kind": "sts-b", "data": "x"}}, "method": {"plain": {}, "kam": {}}}
     golds = np.linspace(0, 5, 80)
 
     def result(method: str, seed: int, noise: float) -> dict[str, Any]:
@@ -134,12 +128,13 @@ def test_every_metric_of_numbers_has_a_verdict_of_its_own() -> None:
         }
 
     cells = [result(method, seed, noise) for method, noise in (("plain", 2.0), ("kam", 0.5)) for seed in range(3)]
-    table = summarise(settings, cells, rounds=100)
+    numbers = settings(task={"sts-b": {"data": "x"}}, method={"plain": {}, "kam": {}})
+    table = summarise(numbers, cells, rounds=100)
     assert [one.difference.verdict for one in entry(table, "kam", "sts-b").measures if one.difference] == ["helps"] * 2
 
 
 def test_an_average_is_over_tasks_and_has_both_intervals(results: list[dict[str, Any]]) -> None:
-    table = summarise({**SETTINGS, "average": True}, results, rounds=200)
+    table = summarise(settings(average=True), results, rounds=200)
     kam, plain = entry(table, "kam", "average").first, entry(table, "plain", "average").first
     scores = [
         [one["scores"][metric] for one in results if one["cell"]["method"] == "kam" and one["cell"]["task"] == task]
@@ -149,16 +144,13 @@ def test_an_average_is_over_tasks_and_has_both_intervals(results: list[dict[str,
     assert kam.difference is not None and kam.mean is not None and plain.mean is not None
     assert kam.difference.mean == pytest.approx(kam.mean - plain.mean)
     assert kam.difference.over_seeds is not None and kam.difference.over_examples is not None
-    part = summarise(
-        {**SETTINGS, "average": True}, [one for one in results if one["cell"]["task"] == "cola"], rounds=100
-    )
+    part = summarise(settings(average=True), [one for one in results if one["cell"]["task"] == "cola"], rounds=100)
     assert entry(part, "kam", "average").first.mean is None
 
 
 def test_where_all_of_glue_is_there_its_own_average_is_taken_with_and_without_wnli() -> None:
     names = ("cola", "sst-2", "mrpc", "sts-b", "qqp", "mnli", "mnli-mm", "qnli", "rte", "wnli")
     kinds = {name: {"kind": "mnli" if name == "mnli-mm" else name, "data": "x"} for name in names}
-    settings = {**SETTINGS, "task": kinds, "average": True, "method": {"plain": {}}, "seeds": [0]}
     made = []
     for at, (name, table) in enumerate(kinds.items()):
         metrics = {"mrpc": ["f1", "accuracy"], "qqp": ["f1", "accuracy"], "sts-b": ["pearson", "spearman"]}
@@ -166,7 +158,7 @@ def test_where_all_of_glue_is_there_its_own_average_is_taken_with_and_without_wn
         scores = {"matthews": 0.4} if name == "cola" else scores
         told = {"host": "minilm", "method": "plain", "task": name, "seed": 0}
         made.append(cell("plain", "cola", 0) | {"cell": told, "scores": scores})
-    table = summarise(settings, made, rounds=100)
+    table = summarise(settings(task=kinds, average=True, method={"plain": {}}, seeds=[0]), made, rounds=100)
     scored = {one["cell"]["task"]: one["scores"] for one in made}
     assert [column.name for column in table.columns[-2:]] == ["average", "average with WNLI"]
     assert entry(table, "plain", "average").first.mean == pytest.approx(glue_average(scored))
@@ -176,9 +168,9 @@ def test_where_all_of_glue_is_there_its_own_average_is_taken_with_and_without_wn
 def test_other_versions_and_other_data_are_noted_and_not_compared_example_by_example() -> None:
     cells = [cell(method, "cola", seed) for method in ("plain", "kam") for seed in (0, 1)]
     cells[3] = cells[3] | {"versions": {"infuser": "0.1.0", "torch": "2.7.0"}}
-    cells[3]["data"] = {"train": {"n": 9, "digest": "aa"}, "score": {"split": "dev", "n": N, "digest": "zz"}}
+    cells[3]["data"] = {**cells[3]["data"], "score": {"split": "dev", "n": N, "digest": "zz"}}
     cells[3]["golds"] = [1 - gold for gold in cells[3]["golds"]]
-    table = summarise({**SETTINGS, "method": {"plain": {}, "kam": {}}}, cells, rounds=100)
+    table = summarise(settings(method={"plain": {}, "kam": {}}), cells, rounds=100)
     assert any("different versions of torch: 2.6.0 (3 cells), 2.7.0 (1 cells)" in note for note in table.notes)
     assert any(note.startswith("cola: 2 different versions of its score data") for note in table.notes)
     difference = entry(table, "kam", "cola").first.difference
@@ -189,15 +181,57 @@ def test_other_versions_and_other_data_are_noted_and_not_compared_example_by_exa
 def test_hidden_answers_have_no_scores_and_no_differences() -> None:
     hidden = {"scores": {}, "golds": [None] * N}
     cells = [cell(method, "cola", seed) | hidden for method in ("plain", "kam") for seed in (0, 1)]
-    kam = entry(summarise(SETTINGS, cells, rounds=100), "kam", "cola")
+    kam = entry(summarise(settings(), cells, rounds=100), "kam", "cola")
     assert kam.first.mean is None and kam.first.difference is None and kam.n_missing == 1
 
 
 def test_methods_that_only_results_know_come_last_and_two_results_of_one_cell_are_refused() -> None:
     cells = [cell(method, "cola", 0) for method in ("plain", "kam alpha=0.1")]
-    table = summarise(SETTINGS, cells, rounds=100)
+    table = summarise(settings(), cells, rounds=100)
     assert [row.method for row in table.rows] == ["plain", "kam", "placebo", "kam alpha=0.1"]
     with pytest.raises(InputError, match="Two results are of minilm, plain, cola, 0"):
-        summarise(SETTINGS, [*cells, cell("plain", "cola", 0, share_right=0.5) | {"digest": "other"}])
-    with pytest.raises(InputError, match="no host, no method or no task"):
-        summarise({"title": "nothing"}, [])
+        summarise(settings(), [*cells, cell("plain", "cola", 0, share_right=0.5) | {"digest": "other"}])
+    with pytest.raises(InputError, match=r"no hosts\. Give what Bench.to_json returns"):
+        summarise(TABLES, [])
+
+
+def test_where_all_seeds_are_alike_there_is_no_interval_over_seeds_no_p_value_and_no_verdict() -> None:
+    shares = {"plain": 0.6, "kam": 0.9}
+    cells = []
+    for method, share in shares.items():
+        first = cell(method, "cola", 0, share_right=share)
+        cells += [first | {"cell": {**first["cell"], "seed": seed}} for seed in range(3)]
+    table = summarise(settings(task={"cola": {}}, method={"plain": {}, "kam": {}}), cells, rounds=200)
+    kam = entry(table, "kam", "cola").first
+    assert kam.difference is not None and kam.difference.over_examples is not None and kam.interval is None
+    assert kam.difference.over_examples[0] > 0 and len(kam.difference.per_seed) == 3
+    assert (kam.difference.over_seeds, kam.difference.p_value) == (None, None)
+    assert kam.difference.verdict == "no evidence" and "p" not in table_grid(table).head
+    [told] = table_verdicts(table)
+    assert told.startswith("No evidence over seeds that kam differs from plain on cola: matthews +0.")
+    assert "with every seed alike ([+0." in told
+
+
+def asked(method: str, seed: int, ranks: list[int]) -> dict[str, Any]:
+    """Return the result of a task that does not learn."""
+    golds = [{"relation": "capital"} for _ in ranks]
+    predictions = [{"rank": rank, "words": 50} for rank in ranks]
+    told = {"cell": {"host": "minilm", "method": method, "task": "facts", "seed": seed}, "golds": golds}
+    scores = TASKS["lama"](data="").score(golds, predictions)
+    return cell(method, "cola", seed) | told | {"predictions": predictions, "scores": scores}
+
+
+def test_what_does_not_learn_has_one_cell_and_counts_for_every_seed_in_an_average() -> None:
+    tasks = {"cola": {}, "facts": {"kind": "lama", "data": "x"}}
+    planned = settings(task=tasks, method={"plain": {}, "kam": {}}, average=True)
+    cells = [cell(method, "cola", seed) for method in ("plain", "kam") for seed in range(3)]
+    cells += [asked("plain", 0, [1, 3] * 40), asked("kam", 0, [1, 1, 1, 3] * 20)]
+    table = summarise(planned, [*cells, asked("kam", 1, [9] * 80)], rounds=200)  # one of a seed that is not asked
+    kam, mean = entry(table, "kam", "facts"), entry(table, "kam", "average").first
+    assert table.n_cells == 8 and table.n_missing == kam.n_missing == 0
+    assert kam.first.per_seed == (0.75,) and kam.first.difference is not None
+    assert kam.first.difference.mean == 0.25 and kam.first.difference.verdict == "no evidence"
+    assert "No evidence over seeds that kam differs from plain on facts: p@1 +0.250" in table_verdicts(table)[1]
+    on_cola = entry(table, "kam", "cola").first.per_seed
+    assert mean.per_seed == pytest.approx([(one + 0.75) / 2 for one in on_cola]) and mean.seeds == (0, 1, 2)
+    assert mean.difference is not None and mean.difference.over_examples is not None

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bench_results import SETTINGS, all_cells, cell
+from bench_results import all_cells, cell, settings
 
 from infuser.reports.bench_page import bench_page
 from infuser.reports.bench_parts import BenchTable
@@ -28,7 +28,7 @@ PUBLISHED = {
 
 @pytest.fixture(scope="module")
 def table() -> BenchTable:
-    return summarise({**SETTINGS, "published": PUBLISHED}, all_cells(), rounds=150)
+    return summarise(settings(published=PUBLISHED), all_cells(), rounds=150)
 
 
 def line_of(text: str, *names: str) -> list[str]:
@@ -62,7 +62,7 @@ def test_all_metrics_are_shown_when_asked_for_and_empty_columns_never(table: Ben
         ["mrpc", "kam", "accuracy"],
     ]
     assert len(first.body) < len(every.body) and "missing" not in first.head and "host" not in first.head
-    bare = table_grid(summarise(SETTINGS, [cell("plain", "cola", 0)], rounds=100))
+    bare = table_grid(summarise(settings(), [cell("plain", "cola", 0)], rounds=100))
     assert "published" not in bare.head and "minus plain" not in bare.head and "missing" in bare.head
     kam = next(line for line in bare.body if line[:2] == ["cola", "kam"])
     assert kam[bare.head.index("measured")] == "" and kam[bare.head.index("missing")] == "3"
@@ -83,14 +83,14 @@ def test_a_wide_table_has_a_line_per_method_and_a_column_per_task(table: BenchTa
 
 
 def test_several_hosts_get_a_column_and_a_word_in_the_verdicts() -> None:
-    settings = {**SETTINGS, "host": {"one": {}, "two": {}}, "method": {"plain": {}, "kam": {}}, "seeds": [0, 1]}
+    hosts = {name: {"checkpoint": name} for name in ("one", "two")}
     cells = [
         cell(method, "cola", seed, host=host)
         for host in ("one", "two")
         for method in ("plain", "kam")
         for seed in (0, 1)
     ]
-    table = summarise(settings, cells, rounds=120)
+    table = summarise(settings(host=hosts, method={"plain": {}, "kam": {}}, seeds=[0, 1]), cells, rounds=120)
     assert table_grid(table).head[:2] == ["task", "host"] and table_grid(table, layout="wide").head[0] == "host"
     assert [re.findall(r"kam \((\w+)\)", one) for one in table_verdicts(table)] == [["one"], ["two"]]
 
@@ -100,14 +100,14 @@ def test_verdicts_are_sentences_with_both_intervals(table: BenchTable) -> None:
     assert re.match(r"kam helps on cola: matthews is \d+\.\d\d higher than plain \(95 % interval \[\+", helps)
     assert "kam hurts on mrpc: f1 is " in hurts and "over 3 seeds" in hurts and "over test examples" in hurts
     assert all(one.startswith("No evidence that placebo differs from plain on") for one in others)
-    one_seed = summarise(SETTINGS, [cell(method, "cola", 0) for method in ("plain", "kam")], rounds=120)
+    one_seed = summarise(settings(), [cell(method, "cola", 0) for method in ("plain", "kam")], rounds=120)
     assert table_verdicts(one_seed)[0].endswith("over test examples); run at least two.")
 
 
 def test_latex_is_escaped_and_uses_booktabs() -> None:
-    settings = {**SETTINGS, "title": r"50 % of $ & \LaTeX{} ~ #_^", "method": {"plain": {}, "[kam_1]": {}}}
+    odd = settings(title=r"50 % of $ & \LaTeX{} ~ #_^", method={"plain": {}, "[kam_1]": {}})
     cells = [cell(method, "cola", seed) for method in ("plain", "[kam_1]") for seed in (0, 1)]
-    text = latex_table(summarise(settings, cells, rounds=120))
+    text = latex_table(summarise(odd, cells, rounds=120))
     assert text.count(r"\toprule") == text.count(r"\midrule") == text.count(r"\bottomrule") == 1
     assert r"50 \% of \$ \& \textbackslash{}LaTeX\{\} \textasciitilde{} \#\_\textasciicircum{}" in text
     body = text.split(r"\midrule")[1].split(r"\bottomrule")[0].strip().splitlines()
@@ -119,8 +119,8 @@ def test_latex_is_escaped_and_uses_booktabs() -> None:
 def test_terminal_shows_names_as_they_are(table: BenchTable) -> None:
     from rich.console import Console
 
-    settings = {**SETTINGS, "method": {"plain": {}, "[bold]kam": {}}}
-    odd = summarise(settings, [cell(method, "cola", 0) for method in settings["method"]], rounds=120)
+    methods: dict[str, Any] = {"plain": {}, "[bold]kam": {}}
+    odd = summarise(settings(method=methods), [cell(method, "cola", 0) for method in methods], rounds=120)
     console = Console(width=200, file=io.StringIO())
     console.print(terminal_table(odd))
     console.print(terminal_table(table, layout="wide"))
@@ -132,11 +132,11 @@ def test_terminal_shows_names_as_they_are(table: BenchTable) -> None:
 def test_page_is_self_contained_escaped_and_complete(
     tmp_path: Path, read_page: Callable[[Path], Any], evil: str, table: BenchTable
 ) -> None:
-    settings = {**SETTINGS, "title": evil, "method": {"plain": {}, "kam": {}, evil: {}}}
+    named = settings(title=evil, method={"plain": {}, "kam": {}, evil: {}})
     methods = ["plain", "kam", evil, "kam alpha=0.1", "kam alpha=0.2", "kam without pmi"]
     cells = [cell(method, "cola", seed) for method in methods for seed in (0, 1)]
-    odd = summarise(settings, cells, rounds=120)
-    (tmp_path / "page.html").write_text(bench_page(odd, settings=settings), "utf-8")
+    odd = summarise(named, cells, rounds=120)
+    (tmp_path / "page.html").write_text(bench_page(odd, settings=named), "utf-8")
     page = read_page(tmp_path / "page.html")
     page.check_self_contained()
     assert evil in page.text and "Not finished: 12 of 36 cells have a result." in page.text

@@ -58,9 +58,9 @@ def test_verdict_says_helps_hurts_or_no_evidence(comparison: Comparison) -> None
 
 def test_seeds_alone_do_not_make_a_verdict_when_the_test_set_is_tiny() -> None:
     labels = np.array([0, 1] * 6)
-    better, worse = labels + np.linspace(0, 1.1, 12), labels + np.linspace(0, 1.1, 12) * 1.5
-    steady = [np.round(worse, 6)] * 3, [np.round(better, 6)] * 3
-    one = compare([Arm("plain", steady[0]), Arm("KAM", steady[1])], labels, rounds=500)
+    steps = np.round(np.linspace(0, 1.1, 12), 6)
+    worse, better = ([labels + share * steps for share in shares] for shares in ((1.5, 1.5, 2.0), (1.0, 1.0, 1.0)))
+    one = compare([Arm("plain", worse), Arm("KAM", better)], labels, rounds=500)
     difference = one.differences[0]
     assert difference.over_seeds is not None and difference.over_seeds[0] > 0
     assert difference.over_examples is not None and difference.over_examples[0] <= 0
@@ -72,6 +72,20 @@ def test_one_seed_gives_no_verdict_and_asks_for_more() -> None:
     assert one.differences[0].over_seeds is None and one.arms[0].interval is None
     assert one.differences[0].verdict == "no evidence" and "at least two seeds" in one.verdict
     assert "nan" not in one.to_json().lower() and "±" not in one.to_markdown().splitlines()[2]
+
+
+def test_seeds_that_are_all_alike_are_no_evidence_however_clear_the_examples_are() -> None:
+    random = np.random.default_rng(0)
+    plain, kam = (gain * LABELS + random.normal(size=len(LABELS)) for gain in (0.0, 3.0))
+    one = compare([Arm("plain", [plain] * 3), Arm("KAM", [kam] * 3)], LABELS, rounds=200)
+    difference = one.differences[0]
+    assert difference.over_examples is not None and difference.over_examples[0] > 0.3
+    assert (difference.over_seeds, difference.p_value, difference.verdict) == (None, None, "no evidence")
+    assert one.verdict.startswith("No evidence over seeds that KAM differs from plain: AUC +0.")
+    assert (
+        "with every seed alike ([+0." in one.verdict and "±" not in one.to_markdown().split("\n\n")[0].splitlines()[3]
+    )
+    assert Comparison.from_json(one.to_json()) == one
 
 
 def test_a_difference_of_errors_helps_when_it_is_below_zero() -> None:

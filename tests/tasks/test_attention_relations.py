@@ -10,8 +10,11 @@ from relations.small_relations import small_data, small_encoder
 from sklearn.metrics import f1_score
 
 from infuser import Collator, TrainSettings
+from infuser.errors import InputError
+from infuser.methods.spectral import Spectral
 from infuser.relations.readers import write_relations
 from infuser.tasks.attention_relations import AttentionExtraction, AttentionProbe
+from infuser.tasks.base import Training
 
 FILES = {"train": "train.jsonl", "dev": "dev.jsonl", "test": "test.jsonl"}
 
@@ -36,8 +39,8 @@ def solved(task, encoder):
         Collator(encoder.tokenizer),
         task.read("train"),
         asked,
+        Training(TrainSettings()),
         dev=task.read("dev"),
-        settings=TrainSettings(),
     )
     golds = [task.gold(example) for example in asked]
     return golds, answers.predictions, task.score(golds, answers.predictions)
@@ -71,3 +74,12 @@ def test_triples_are_extracted_between_known_mentions_and_counted(folder: Path, 
     counts = np.array(predictions).sum(axis=0)
     assert counts[0] == sum(golds) and 0 < scores["recall"] <= 1
     assert scores["precision"] == pytest.approx(counts[2] / counts[1])
+
+
+@pytest.mark.parametrize("kind", [AttentionProbe, AttentionExtraction])
+def test_an_encoder_that_is_only_read_takes_no_penalty_and_no_annotations(kind, folder: Path, encoder) -> None:
+    task = kind(str(folder), **FILES, **({"spans": "mentions"} if kind is AttentionExtraction else {}))
+    how = Training(TrainSettings(), spectral=Spectral())
+    with pytest.raises(InputError, match="SR has nothing to act on"):
+        task.solve(encoder.model, Collator(encoder.tokenizer), task.read("train"), task.read("test"), how)
+    assert not kind.takes_annotations

@@ -14,6 +14,7 @@ from infuser.errors import InputError
 from infuser.reading.files import BadRow
 from infuser.registry import TASKS
 from infuser.signals import Collator
+from infuser.tasks.base import Training
 from infuser.tasks.commonsense_qa import CommonsenseQa
 from infuser.training import TrainSettings
 
@@ -82,10 +83,8 @@ def test_any_json_is_read_or_refused_with_its_place(tmp_path, record):
     assert "line 1" in refused or (len(examples[0]["pair"]) == 5 and 0 <= examples[0]["label"] < 5)
 
 
-def test_the_hubs_columns_are_read_through_the_datasets_library(tmp_path, monkeypatch):
-    pytest.importorskip("datasets")
-    monkeypatch.setenv("HF_DATASETS_OFFLINE", "1")
-    monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "cache")
+@pytest.mark.usefixtures("offline")
+def test_the_hubs_columns_are_read_through_the_datasets_library(tmp_path):
     row = {"id": "q1", "question": "What is the Aare?", "question_concept": "aare"}
     row["choices"] = {"label": list("ABCDE"), "text": TEXTS}
     data = tmp_path / "data"
@@ -110,7 +109,7 @@ def test_a_tiny_host_learns_which_choice_is_right(tmp_path):
     task = written(tmp_path, official("B"), official("D", question=other))
     model, collator, examples = tiny_host("bert", "multiple-choice"), Collator(tiny_tokenizer("bert")), task.read("dev")
     chosen = TrainSettings(epochs=30, batch_size=2, learning_rate=1e-2)
-    task.fit(model, collator, examples, dev=examples, settings=chosen, progress=False)
+    task.fit(model, collator, examples, Training(chosen, progress=False), dev=examples)
     answers = task.answer(model, collator, examples)
     assert [len(logits) for logits in answers] == [5, 5]
     assert task.score([task.gold(example) for example in examples], answers) == {"accuracy": 1.0}

@@ -78,10 +78,8 @@ def test_a_missing_column_is_told(tmp_path):
         CosmosQa(str(tmp_path)).read("train")
 
 
-def test_the_hubs_columns_are_read_through_the_datasets_library(tmp_path, monkeypatch):
-    pytest.importorskip("datasets")
-    monkeypatch.setenv("HF_DATASETS_OFFLINE", "1")
-    monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "cache")
+@pytest.mark.usefixtures("offline")
+def test_the_hubs_columns_are_read_through_the_datasets_library(tmp_path):
     data = tmp_path / "data"
     data.mkdir()
     from_files = written(data, ROW, name="validation.csv")

@@ -16,6 +16,7 @@ from infuser.errors import InputError
 from infuser.reading.files import BadRow, Place
 from infuser.registry import TASKS
 from infuser.signals import Collator
+from infuser.tasks.base import Training
 from infuser.tasks.entity_typing import Figer, OpenEntity, _of_choi
 from infuser.training import TrainSettings
 
@@ -40,16 +41,6 @@ def folder_with(folder: Path, **parts: list[dict[str, Any]]) -> str:
     for split in ("train", "dev", "test"):
         (folder / f"{split}.json").write_text(json.dumps(parts.get(split, [HE, BERN])))
     return str(folder)
-
-
-@pytest.fixture
-def offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the datasets library keep what it writes in the test's own folder, and ask nobody."""
-    import datasets
-
-    monkeypatch.setenv("HF_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
-    monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", True)
 
 
 @pytest.mark.parametrize("kind", ["open-entity", "figer"])
@@ -183,7 +174,7 @@ def test_miniature_learns_several_types_at_once(tmp_path: Path):
     collator = Collator(tiny_tokenizer("bert"))
     settings = TrainSettings(epochs=25, batch_size=4, learning_rate=5e-3, evaluate_every=25)
     train, dev = task.read("train"), task.read("dev")
-    result = task.fit(model, collator, train, dev=dev, settings=settings, progress=False)
+    result = task.fit(model, collator, train, Training(settings, progress=False), dev=dev)
     scores = task.score([task.gold(example) for example in dev], task.answer(model, collator, dev))
     assert scores == dict.fromkeys(task.metrics, 1.0)
     assert (result.metric, result.best) == ("typing-micro-f1", 1.0)

@@ -4,89 +4,17 @@ import json
 import logging
 from pathlib import Path
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import pearsonr, spearmanr
-from sklearn.metrics import accuracy_score, f1_score, matthews_corrcoef
+from tasks.small_glue import OFFICIAL, write_files
 
 from infuser.errors import InputError
 from infuser.reading.files import BadRow
 from infuser.registry import TASKS
-from infuser.tasks.glue import Cola, Mnli, Mrpc, Qnli, Qqp, Rte, Sst2, StsB, Wnli, glue_average
+from infuser.tasks.glue import Cola, Mnli, Mrpc, Qnli, Qqp, Rte, Sst2, Wnli
 
 GLUE = Path(__file__).parents[3] / "shared" / "data" / "glue"
-PARSES = "sentence1_binary_parse|sentence2_binary_parse|sentence1_parse|sentence2_parse"
-MNLI = f"index|promptID|pairID|genre|{PARSES}|sentence1|sentence2"
-
-OFFICIAL = {  # a bar stands for a tab
-    "cola": {
-        "train.tsv": ['gj04|1||He said "no.', 'gj04|0|*|"They it saw."'],
-        "dev.tsv": ["gj04|0|*|Books she."],
-        "test.tsv": ["index|sentence", "0|Bill left."],
-    },
-    "sst-2": {
-        "train.tsv": ["sentence|label", "a fine film |1", "dull |0"],
-        "dev.tsv": ["sentence|label", "it drags |0"],
-        "test.tsv": ["index|sentence", "0|a mishmash"],
-        "test-labeled.tsv": ["sentence|label\r", "a mishmash|0\r"],
-    },
-    "mrpc": {
-        "train.tsv": ["\ufeffQuality|#1 ID|#2 ID|#1 String|#2 String", "1|7|8|It fell.|It went down.", "0|1|2|A.|B."],
-        "dev.tsv": ["Quality|#1 ID|#2 ID|#1 String|#2 String", "0|3|4|C.|D."],
-        "test.tsv": ["index|#1 ID|#2 ID|#1 String|#2 String", "0|5|6|E.|F."],
-    },
-    "sts-b": {
-        "train.tsv": [
-            "index|genre|filename|year|old_index|source1|source2|sentence1|sentence2|score",
-            "0|news|f|2012|1|none|none|A plane.|An air plane.|5.000",
-            "1|n|f|2012|4|x|y|A.|B.|0.4",
-        ],
-        "dev.tsv": [
-            "index|genre|filename|year|old_index|source1|source2|sentence1|sentence2|score",
-            "0|n|f|2012|4|x|y|C.|D.|3.8",
-        ],
-        "test.tsv": [
-            "index|genre|filename|year|old_index|source1|source2|sentence1|sentence2",
-            "0|n|f|2012|4|x|y|E.|F.",
-        ],
-    },
-    "qqp": {
-        "train.tsv": ["id|qid1|qid2|question1|question2|is_duplicate", "9|1|2|Why?|Why not?|0", "8|3|4|How?|How so?|1"],
-        "dev.tsv": ["id|qid1|qid2|question1|question2|is_duplicate", "7|5|6|Who?|Who is?|1"],
-        "test.tsv": ["id|question1|question2", "0|When?|What time?"],
-    },
-    "mnli": {
-        "train.tsv": [
-            f"{MNLI}|label1|gold_label",
-            "0|1|1n|fiction|(|(|(|(|A.|B.|neutral|neutral",
-            "1|2|2c|fiction|(|(|(|(|C.|D.|contradiction|contradiction",
-        ],
-        "dev_matched.tsv": [
-            f"{MNLI}|label1|label2|label3|label4|label5|gold_label",
-            "0|1|1e|slate|(|(|(|(|E.|F.|neutral|entailment|entailment|neutral|entailment|entailment",
-        ],
-        "dev_mismatched.tsv": [f"{MNLI}|label1|gold_label", "0|1|1n|verbatim|(|(|(|(|G.|H.|x|neutral"],
-        "test_matched.tsv": [MNLI, "0|1|1n|slate|(|(|(|(|I.|J."],
-        "test_mismatched.tsv": [MNLI, "0|1|1n|verbatim|(|(|(|(|K.|L."],
-    },
-    "qnli": {
-        "train.tsv": ["index|question|sentence|label", "0|Who?|He.|entailment", "1|Why?|It is.|not_entailment"],
-        "dev.tsv": ["index|question|sentence|label", "0|When?|In 1066.|entailment"],
-        "test.tsv": ["index|question|sentence", "0|How?|So."],
-    },
-    "rte": {
-        "train.tsv": ["index|sentence1|sentence2|label", "0|A fell.|A moved.|entailment", "1|A.|B.|not_entailment"],
-        "dev.tsv": ["index|sentence1|sentence2|label", "0|C.|D.|not_entailment"],
-        "test.tsv": ["index|sentence1|sentence2", "0|E.|F."],
-    },
-    "wnli": {
-        "train.tsv": ["index|sentence1|sentence2|label", "0|It broke.|The cup broke.|1", "1|A.|B.|0"],
-        "dev.tsv": ["index|sentence1|sentence2|label", "0|C.|D.|0"],
-        "test.tsv": ["index|sentence1|sentence2", "0|E.|F."],
-    },
-}
 EXPECTED = {  # text, pair and label of the first training row; label of the dev row
     "cola": ('He said "no.', None, 1, 0),
     "sst-2": ("a fine film ", None, 1, 0),
@@ -98,13 +26,6 @@ EXPECTED = {  # text, pair and label of the first training row; label of the dev
     "rte": ("A fell.", "A moved.", 0, 1),
     "wnli": ("It broke.", "The cup broke.", 1, 0),
 }
-
-
-def write_files(folder: Path, files: dict[str, list[str]]) -> str:
-    folder.mkdir(parents=True, exist_ok=True)
-    for name, lines in files.items():
-        (folder / name).write_bytes("".join(line.replace("|", "\t") + "\n" for line in lines).encode())
-    return str(folder)
 
 
 @pytest.mark.parametrize("name", sorted(OFFICIAL))
@@ -161,10 +82,8 @@ HUB = {
 
 
 @pytest.mark.parametrize("name", sorted(HUB))
-def test_the_hubs_columns_are_read_by_the_datasets_library(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    pytest.importorskip("datasets")
-    monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "cache")
-    monkeypatch.setenv("HF_DATASETS_OFFLINE", "1")
+@pytest.mark.usefixtures("offline")
+def test_the_hubs_columns_are_read_by_the_datasets_library(name: str, tmp_path: Path):
     text, pair, label = HUB[name]
     parts = ("train", "validation", "test")
     if name == "mnli":
@@ -249,61 +168,6 @@ def test_any_text_is_read_as_it_was_written(tmp_path_factory: pytest.TempPathFac
     (path / "train.tsv").write_bytes("".join(line + end for line in lines).encode())
     read = Wnli(str(path)).read("train")
     assert [(example["text"], example["pair"], example["label"]) for example in read] == rows
-
-
-@pytest.mark.parametrize("name", sorted(OFFICIAL))
-def test_scores_agree_with_scikit_learn_and_scipy(name: str):
-    chance = np.random.default_rng(len(name))
-    task = TASKS[name]("nowhere")
-    if name == "sts-b":
-        golds, answers = chance.uniform(0, 5, 50), chance.normal(size=50)
-        logits, expected = answers[:, None], (pearsonr(answers, golds).statistic, spearmanr(answers, golds).statistic)
-    else:
-        logits, golds = chance.normal(size=(50, len(task.labels))), chance.integers(len(task.labels), size=50)
-        chosen = logits.argmax(axis=1)
-        each = {"matthews": matthews_corrcoef, "accuracy": accuracy_score, "f1": f1_score}
-        expected = tuple(each[metric](golds, chosen) for metric in task.metrics)
-    scored = task.score(json.loads(json.dumps(golds.tolist())), json.loads(json.dumps(logits.tolist())))
-    assert tuple(scored.values()) == pytest.approx(expected)
-
-
-def test_similarity_is_learned_as_a_number(tmp_path: Path):
-    from miniatures import tiny_host, tiny_tokenizer
-
-    from infuser.signals import Collator
-    from infuser.training import TrainSettings
-
-    head, row = OFFICIAL["sts-b"]["train.tsv"][0], "0|n|f|2012|4|x|y|{}|{}|{}"
-    pairs = [("the old bridge", "a new bridge", 4.2), ("the river", "a cheap book", 0.0), ("the town", "the city", 3)]
-    data = write_files(tmp_path, {"train.tsv": [head, *(row.format(*pair) for pair in pairs * 4)]})
-    task = StsB(data)
-    examples = task.read("train")
-    model = tiny_host("bert", "sequence-classification", **task.head_options()).float()
-    collator = Collator(tiny_tokenizer("bert"))
-    chosen = TrainSettings(epochs=5, batch_size=4, learning_rate=5e-3)
-    task.fit(model, collator, examples, dev=examples, settings=chosen, progress=False)
-    scores = task.score([task.gold(example) for example in examples], task.answer(model, collator, examples))
-    assert scores["pearson"] > 0.9 and list(scores) == ["pearson", "spearman"]
-
-
-def test_each_task_is_judged_as_glue_judges_it():
-    judged = {name: TASKS[name].metrics for name in OFFICIAL}
-    assert judged.pop("cola") == ("matthews",)
-    assert judged.pop("mrpc") == judged.pop("qqp") == ("f1", "accuracy")
-    assert judged.pop("sts-b") == ("pearson", "spearman")
-    assert set(judged.values()) == {("accuracy",)}
-
-
-def test_the_average_counts_each_task_once():
-    scores = {name: dict.fromkeys(TASKS[name].metrics, 0.5) for name in OFFICIAL}
-    scores |= {"cola": {"matthews": 0.9}, "mrpc": {"f1": 0.9, "accuracy": 0.5}, "wnli": {"accuracy": 0.2}}
-    del scores["mnli"]
-    scores |= {"mnli-m": {"accuracy": 0.7}, "mnli-mm": {"accuracy": 0.5}}
-    assert glue_average(scores) == pytest.approx((0.9 + 0.5 + 0.7 + 0.5 + 0.5 + 0.6 + 0.5 + 0.5) / 8)
-    assert glue_average(scores, with_wnli=True) == pytest.approx((8 * 0.5875 + 0.2) / 9)
-    del scores["rte"], scores["mnli-m"], scores["mnli-mm"]
-    with pytest.raises(InputError, match="no scores of mnli, rte"):
-        glue_average(scores)
 
 
 @pytest.mark.shared

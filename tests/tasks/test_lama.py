@@ -4,7 +4,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 import torch
 from forked import exit_codes, start_ranks
@@ -15,9 +14,10 @@ from tiny_infusions import infuse_tiny
 from infuser.errors import InputError
 from infuser.registry import TASKS
 from infuser.signals import Collator
+from infuser.tasks.base import Training
 from infuser.tasks.cloze import CUT_OFF, NO_SINGLE_WORD, rank_objects
 from infuser.tasks.gaps import with_gap
-from infuser.tasks.lama import Lama, majority_ranks
+from infuser.tasks.lama import Lama
 from infuser.tasks.word_lists import ranked_words
 from infuser.training import TrainSettings
 
@@ -221,72 +221,12 @@ def test_facts_of_a_corpus_are_recalled_after_training(tmp_path: Path):
     golds = [task.gold(example) for example in examples]
     before = task.score(golds, task.answer(model, collator, examples))
     settings = TrainSettings(epochs=60, batch_size=16, learning_rate=1e-2)
-    run = task.fit(model, collator, task.read("train"), dev=None, settings=settings, progress=False)
+    run = task.fit(model, collator, task.read("train"), Training(settings, progress=False))
     after = task.answer(model, collator, examples)
     assert run.history[0].loss > run.history[-1].loss
     assert before["p@1"] < 1.0
     assert task.score(golds, after)["p@1"] == 1.0
     assert [one["answer"] for one in after] == ["red", "blue"]
-
-
-# scores
-
-
-def official_scores(ranks: list[int], relations: list[str]) -> dict[str, float]:
-    """LAMA's definitions: per fact P@k is 1 if the rank is at most k, else 0, and the reciprocal rank is 1 / rank.
-
-    A relation's figure is the mean over its facts; that of a set with several relations the mean over relations.
-    """
-    p1, p10, reciprocal = 0.0, 0.0, 0.0
-    of_relation: dict[str, list[float]] = {}
-    for rank, relation in zip(ranks, relations, strict=True):
-        p1 += 1.0 if rank == 1 else 0.0
-        p10 += 1.0 if rank <= 10 else 0.0
-        reciprocal += 1 / rank
-        of_relation.setdefault(relation, []).append(1.0 if rank == 1 else 0.0)
-    n, means = len(ranks), [sum(hits) / len(hits) for hits in of_relation.values()]
-    return {"p@1": p1 / n, "p@10": p10 / n, "mrr": reciprocal / n, "macro p@1": sum(means) / len(means)}
-
-
-def test_scores_agree_with_the_official_definitions_on_random_ranks():
-    chance, task = np.random.default_rng(0), Lama("data")
-    for _ in range(20):
-        ranks = chance.geometric(0.2, size=50).tolist()
-        relations = [f"P{number}" for number in chance.integers(0, 5, size=50)]
-        left_out = [{"rank": None, "left_out": NO_SINGLE_WORD}] * 3
-        golds = [{"relation": relation} for relation in (*relations, "P0", "P7", "P7")]
-        scores = task.score(golds, [*({"rank": rank} for rank in ranks), *left_out])
-        assert scores == pytest.approx(official_scores(ranks, relations))
-        assert tuple(scores) == task.metrics
-
-
-def test_a_set_in_which_nothing_was_ranked_has_no_score():
-    with pytest.raises(
-        InputError, match=r"None of 1 facts could be asked \(the object is not one word of the list: 1\)"
-    ):
-        Lama("data").score([{"relation": "P1"}], [{"rank": None, "left_out": NO_SINGLE_WORD}])
-    with pytest.raises(InputError, match="2 predictions for 1 facts"):
-        Lama("data").score([{"relation": "P1"}], [{"rank": 1}, {"rank": 1}])
-
-
-def test_notes_say_which_words_were_ranked_and_how_each_type_of_relation_went():
-    golds = [{"relation": "P1", "type": "1-1"}, {"relation": "P2", "type": "N-M"}, {"relation": "P2", "type": "N-M"}]
-    ranks = [{"rank": 1, "words": 9}, {"rank": 1, "words": 9}, {"rank": 4, "words": 9}]
-    notes = Lama("data", vocabulary="words.txt").notes(golds, ranks)
-    assert (notes["vocabulary"], notes["words"], notes["ranked"], notes["left out"]) == ("words.txt", 9, 3, {})
-    assert (notes["p@1 of 1-1"], notes["p@1 of N-M"]) == (1.0, 0.5)
-    assert Lama("data").notes(golds, ranks)["vocabulary"] == "every whole word of the tokenizer"
-
-
-def test_who_always_says_the_most_frequent_object_is_ranked_by_counts():
-    names = ["red", "red", "red", "blue", "blue", "green", "glipizide"]
-    examples = [{"relation": "P1", "object": name, "others": []} for name in names]
-    examples[3]["others"] = ["red"]
-    like = [{"rank": 1}] * 6 + [{"rank": None}]
-    ranks = majority_ranks(examples, like)
-    assert [one["rank"] for one in ranks] == [1, 1, 1, 1, 2, 3, None]
-    assert [one.get("answer") for one in ranks] == ["red", "red", "red", "blue", "red", "red", None]
-    assert [one["rank"] for one in majority_ranks(examples)] == [1, 1, 1, 1, 2, 4, 4]
 
 
 # processes

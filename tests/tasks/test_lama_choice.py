@@ -65,6 +65,7 @@ def test_what_cannot_be_asked_is_counted():
     golds = [LamaChoice("data").gold(example) for example in asked]
     notes = LamaChoice("data").notes(golds, found)
     assert notes == {"facts": 3, "answered": 1, "left out": {UNKNOWN_PIECE: 1, CUT_OFF: 1}, "chance": 1 / 5}
+    assert LamaChoice("data").notes(golds[2:], found[2:]) == {"facts": 1, "answered": 0, "left out": {CUT_OFF: 1}}
 
 
 def facts(folder: Path, n: int = 12) -> str:

@@ -126,16 +126,6 @@ def test_any_names_come_back_as_they_are_written(tmp_path_factory: pytest.TempPa
     assert (fact.subject, fact.object) == (subject.strip(), name.strip())
 
 
-@pytest.fixture
-def offline(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let the datasets library keep what it writes in the test's own folder, and ask nobody."""
-    import datasets
-
-    monkeypatch.setenv("HF_HOME", str(tmp_path / "home"))
-    monkeypatch.setattr(datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
-    monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", True)
-
-
 @pytest.mark.usefixtures("offline")
 def test_the_hub_has_a_row_per_sentence_and_its_facts_are_the_same(tmp_path: Path):
     born = DANTE | {"template": BORN["template"], "type": "N-1"}

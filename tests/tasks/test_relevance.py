@@ -11,7 +11,9 @@ from sklearn.metrics import ndcg_score, roc_auc_score
 
 from infuser.errors import InputError
 from infuser.registry import TASKS
+from infuser.tasks.base import Training
 from infuser.tasks.relevance import Relevance, mean_ndcg
+from infuser.tasks.tabular import Table
 
 HEAD = "query,text,label"
 
@@ -23,7 +25,7 @@ def write_lines(path: Path, *lines: str) -> str:
 
 def test_pairs_are_read_with_their_query_as_group(tmp_path: Path):
     data = write_lines(tmp_path / "train.csv", HEAD, "buy shoes,Shoe shop,1", "buy shoes,Pet shop,0")
-    task = TASKS["relevance"](data, hold_out=0)
+    task = TASKS["relevance"](data, dev_share=0)
     first, second = task.read("train")
     assert first == {"text": "buy shoes", "pair": "Shoe shop", "group": "buy shoes", "label": 1, "grade": 1.0}
     assert (second["label"], task.gold(second)) == (0, {"label": 0.0, "group": "buy shoes"})
@@ -32,7 +34,7 @@ def test_pairs_are_read_with_their_query_as_group(tmp_path: Path):
 
 def test_columns_grades_and_groups_have_any_name(tmp_path: Path):
     data = write_lines(tmp_path / "train.tsv", "ad\tq\tgrade\tsession", "Shoes!\tshoes\t3\t7", "Pets!\tshoes\t1\t8")
-    named = {"query": "q", "text": "ad", "label": "grade", "group": "session", "hold_out": 0}
+    named = {"query": "q", "text": "ad", "label": "grade", "group": "session", "dev_share": 0}
     learned = Relevance(data, **named, relevant_from=2).read("train")
     assert [(e["pair"], e["label"], e["grade"], e["group"]) for e in learned] == [
         ("Shoes!", 1, 3.0, "7"),
@@ -46,16 +48,25 @@ def test_columns_grades_and_groups_have_any_name(tmp_path: Path):
 def test_yes_and_no_of_json_are_relevance(tmp_path: Path):
     rows = [{"query": "q", "text": "a", "label": True}, {"query": "q", "text": "b", "label": False}]
     data = write_lines(tmp_path / "train.jsonl", *map(json.dumps, rows))
-    assert [example["label"] for example in Relevance(data, hold_out=0).read("train")] == [1, 0]
+    assert [example["label"] for example in Relevance(data, dev_share=0).read("train")] == [1, 0]
 
 
 def test_whole_queries_are_held_out(tmp_path: Path):
     data = write_lines(tmp_path / "train.csv", HEAD, *(f"query {i // 4},text {i},{i % 2}" for i in range(80)))
-    task = Relevance(data, hold_out=0.2)
+    task = Relevance(data, dev_share=0.2)
     parts = [task.read(split) for split in ("train", "dev", "test")]
     queries = [{example["text"] for example in part} for part in parts]
     assert [len(part) for part in queries] == [13, 3, 4] and len(set.union(*queries)) == 20
     assert sum(map(len, parts)) == 80
+
+
+def test_a_bench_holds_out_whole_groups(tmp_path: Path):
+    lines = ["q,s,text,label", "a,1,x,0", "a,2,y,1", "b,1,z,1"]
+    data = write_lines(tmp_path / "train.csv", *lines)
+    by_query, by_session = (Relevance(data, query="q", group=group, dev_share=0) for group in (None, "s"))
+    assert by_query.held_out_groups(by_query.read("train")) == ["a", "a", "b"]
+    assert by_session.held_out_groups(by_session.read("train")) == ["1", "2", "1"]
+    assert Table(data).held_out_groups([{"text": "any"}]) is None
 
 
 def ndcg_by_query(scores, grades, groups, k) -> float:
@@ -92,7 +103,7 @@ def test_scores_agree_with_scikit_learn_and_scipy(k: int):
 def test_queries_without_anything_to_rank_are_left_out_and_counted(tmp_path: Path, caplog: pytest.LogCaptureFixture):
     lines = ["one,a,1", "none,b,0", "none,c,0", "both,d,1", "both,e,0"]
     write_lines(tmp_path / "train.csv", HEAD, *lines)
-    task = Relevance(str(tmp_path), dev="train.csv", hold_out=0)
+    task = Relevance(str(tmp_path), dev="train.csv", dev_share=0)
     with caplog.at_level(logging.INFO):
         dev = task.read("dev")
     assert "mean over 1 of 3 queries; 2 have one text or nothing relevant" in caplog.text
@@ -127,7 +138,7 @@ def test_ndcg_of_a_perfect_ranking_is_one():
 def test_a_malformed_row_is_named_with_file_and_line(line: str, words: str, tmp_path: Path):
     write_lines(tmp_path / "train.csv", HEAD, "q,b,1", line)
     with pytest.raises(InputError, match=words):
-        Relevance(str(tmp_path), hold_out=0).read("train")
+        Relevance(str(tmp_path), dev_share=0).read("train")
 
 
 def test_a_test_part_without_labels_is_read(tmp_path: Path):
@@ -144,12 +155,12 @@ def test_relevance_is_learned_and_asked_for(graded: bool, tmp_path: Path):
 
     good, bad = "medicine drug tablets", "garden house lake"
     lines = [f"buy {i % 5},{good if i % 2 else bad},{i % 2 * 2}" for i in range(20)]
-    task = Relevance(write_lines(tmp_path / "train.csv", HEAD, *lines), graded=graded, hold_out=0)
+    task = Relevance(write_lines(tmp_path / "train.csv", HEAD, *lines), graded=graded, dev_share=0)
     examples = task.read("train")
     model = tiny_host("bert", "sequence-classification", **task.head_options()).float()
     collator = Collator(tiny_tokenizer("bert"))
     chosen = TrainSettings(epochs=4, batch_size=5, learning_rate=5e-3)
-    run = task.fit(model, collator, examples, dev=examples, settings=chosen, progress=False)
+    run = task.fit(model, collator, examples, Training(chosen, progress=False), dev=examples)
     answers = task.answer(model, collator, examples)
     scores = task.score([task.gold(example) for example in examples], json.loads(json.dumps(answers)))
     assert run.metric == task.metrics[0] and run.best == pytest.approx(scores[run.metric])

@@ -51,29 +51,29 @@ def test_every_kind_of_table_gives_the_same_examples(ending: str, tmp_path: Path
 
 def test_missing_parts_are_held_out_of_training(tmp_path: Path):
     write_csv(tmp_path / "all.csv", ROWS)
-    task = Table(str(tmp_path / "all.csv"), hold_out=0.2)
+    task = Table(str(tmp_path / "all.csv"), dev_share=0.2)
     parts = {split: task.read(split) for split in ("train", "dev", "test")}
     texts = {split: [example["text"] for example in part] for split, part in parts.items()}
     assert sorted(text for part in texts.values() for text in part) == sorted(row["text"] for row in ROWS)
     assert [len(part) for part in parts.values()] == [39, 9, 12]  # a fifth of 20 per label, then of the 16 left
     assert all({example["label"] for example in part} == {0, 1, 2} for part in parts.values())
     assert task.read("dev") == parts["dev"]
-    assert Table(str(tmp_path / "all.csv"), hold_out=0.2, seed=1).read("dev") != parts["dev"]
+    assert Table(str(tmp_path / "all.csv"), dev_share=0.2, seed=1).read("dev") != parts["dev"]
 
 
 def test_a_part_with_a_file_of_its_own_is_not_held_out(tmp_path: Path):
     write_csv(tmp_path / "train.csv", ROWS)
     write_csv(tmp_path / "later.csv", ROWS[:3])
     for data in (tmp_path, tmp_path / "train.csv"):
-        task = Table(str(data), dev="later.csv", hold_out=0)
+        task = Table(str(data), dev="later.csv", dev_share=0)
         assert (len(task.read("train")), len(task.read("dev"))) == (60, 3)
-        with pytest.raises(InputError, match=r"has no test part\. Name its file, test = FILE, or set hold_out"):
+        with pytest.raises(InputError, match=r"has no test part\. Name its file, test = FILE, or set dev_share"):
             task.read("test")
 
 
 def test_columns_have_any_name(tmp_path: Path):
     write_csv(tmp_path / "train.csv", [{"q": "a", "d": "b", "y": 10}, {"q": "c", "d": "d", "y": 9}])
-    task = Table(str(tmp_path), text="q", pair="d", label="y", hold_out=0)
+    task = Table(str(tmp_path), text="q", pair="d", label="y", dev_share=0)
     assert task.read("train")[0] == {"text": "a", "pair": "b", "label": 1}
     assert list(task.head_options()["label2id"]) == ["9", "10"]  # numbers in their order
 
@@ -132,24 +132,22 @@ def test_what_cannot_be_read_is_named_with_file_and_line(settings, dev, words, t
 
 
 def test_settings_that_cannot_be_are_refused(tmp_path: Path):
-    with pytest.raises(InputError, match=r"hold_out is 0\.5"):
-        Table("d", hold_out=0.5)
+    with pytest.raises(InputError, match=r"dev_share is 0\.5"):
+        Table("d", dev_share=0.5)
     write_csv(tmp_path / "train.csv", [*ROWS[:6], {"text": "one", "label": "rare"}])
     with pytest.raises(InputError, match="one example of the label 'rare', so none can be held out"):
         Table(str(tmp_path)).read("dev")
     write_csv(tmp_path / "train.csv", [{"text": "a", "label": 0.5}, {"text": "b", "label": 1}])
     with pytest.raises(InputError, match="regression = true"):
-        Table(str(tmp_path), hold_out=0).read("train")
+        Table(str(tmp_path), dev_share=0).read("train")
 
 
-def test_the_datasets_library_reads_splits_by_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    pytest.importorskip("datasets")
-    monkeypatch.setattr("datasets.config.HF_DATASETS_CACHE", tmp_path / "cache")
-    monkeypatch.setenv("HF_DATASETS_OFFLINE", "1")
+@pytest.mark.usefixtures("offline")
+def test_the_datasets_library_reads_splits_by_name(tmp_path: Path):
     (tmp_path / "data").mkdir()
     write_csv(tmp_path / "data" / "train.csv", ROWS)
     write_csv(tmp_path / "data" / "validation.csv", ROWS[:3])
-    task = Table(f"datasets:{tmp_path / 'data'}", dev="dev", hold_out=0)
+    task = Table(f"datasets:{tmp_path / 'data'}", dev="dev", dev_share=0)
     assert len(task.read("train")) == 60
     assert [example["label"] for example in task.read("dev")] == [1, 0, 2]
     held = Table(f"datasets:{tmp_path / 'data'}", dev="dev")
@@ -164,5 +162,5 @@ def test_any_text_and_label_is_read_as_it_was_written(tmp_path_factory: pytest.T
     path = tmp_path_factory.mktemp("table") / "train.csv"
     rows = [*rows, ("x", 0), ("y", 1), ("z", 2)]
     write_csv(path, [{"text": text, "label": label} for text, label in rows])
-    read = Table(str(path), hold_out=0).read("train")
+    read = Table(str(path), dev_share=0).read("train")
     assert [(example["text"], example["label"]) for example in read] == rows

@@ -20,12 +20,15 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from infuser.bench.making import make_method, make_task, make_training
 from infuser.bench.settings import Arm, Bench
 from infuser.digests import digest_of
 from infuser.errors import InputError
 from infuser.writing import write_whole
 
 FORMAT = 1
+_UNDECIDED = ("n_workers", "checkpoint_every", "seed", "metric")
+"""Settings of training that decide nothing here, or are decided by the cell or its task."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +59,14 @@ def trial_settings(bench: Bench) -> dict[str, Any]:
 
 
 def all_cells(bench: Bench) -> list[Cell]:
-    """Return the cells in the order of their computation: seed by seed, so that a stopped bench has whole pairs."""
+    """Return the cells in the order of their computation: seed by seed, so that a stopped bench has whole pairs.
+
+    What does not learn answers the same with every seed, so it has one cell.
+    """
     return [
         Cell(host, method, task, seed)
-        for task in bench.tasks
-        for seed in bench.seeds
+        for task, entry in bench.tasks.items()
+        for seed in (bench.seeds if make_task(bench, entry).learns else bench.seeds[:1])
         for host in bench.hosts
         for method in bench.arms
     ]
@@ -68,37 +74,57 @@ def all_cells(bench: Bench) -> list[Cell]:
 
 def trials_of(bench: Bench, cell: Cell) -> list[Cell]:
     """Return the trials that decide what a cell is trained with."""
+    if not make_task(bench, bench.tasks[cell.task]).learns:
+        return []
     tuned = bench.arms[cell.method].tuned_as or cell.method
     return [Cell(cell.host, tuned, cell.task, bench.seeds[0], trial) for trial in range(len(grid(bench)))]
 
 
 def made_with(bench: Bench, cell: Cell) -> dict[str, Any]:
-    """Return all settings that decide the result of a cell, as plain values without the names people gave them."""
+    """Return all settings that decide the result of a cell, defaults too, without the names people gave them."""
     arm, entry = bench.arms[cell.method], bench.tasks[cell.task]
-    train = {**bench.train, **entry.train}
+    trials = grid(bench)
+    of_trial = {} if cell.trial is None else {**trial_settings(bench), **trials[cell.trial]}
+    training = asdict(make_training(bench, cell.task, of_trial))
     made: dict[str, Any] = {
         "host": {key: value for key, value in asdict(bench.hosts[cell.host]).items() if key != "name"},
         "method": _method(bench, arm),
         "task": {key: value for key, value in asdict(entry).items() if key not in ("name", "train")},
-        "train": train,
+        "train": {key: value for key, value in training.items() if key not in _UNDECIDED},
         "seed": cell.seed,
     }
-    trials = grid(bench)
     if cell.trial is not None:
-        made |= {"train": {**train, **trial_settings(bench), **trials[cell.trial]}, "trial": True}
-    elif trials:
+        made |= {"trial": True, "n_train": of_trial.get("n_train")}
+    elif trials_of(bench, cell):
         made |= {
             "trials": trials,
             "smaller": trial_settings(bench),
             "tuned_for": _method(bench, bench.arms[arm.tuned_as or arm.name]),
             "tuning_seed": bench.seeds[0],
         }
-    return made
+    plain: dict[str, Any] = _same_numbers(made)
+    return plain
+
+
+def digest(bench: Bench, cell: Cell) -> str:
+    """Return by what a cell is known."""
+    return digest_of(made_with(bench, cell))
 
 
 def _method(bench: Bench, arm: Arm) -> dict[str, Any]:
     told = {key: value for key, value in asdict(arm).items() if key not in ("name", "tuned_as")}
-    return {**told, "sources": [dict(bench.sources[name]) for name in arm.sources]}
+    method = make_method(arm)
+    settings = {} if method is None else asdict(method)
+    return {**told, "settings": settings, "sources": [dict(bench.sources[name]) for name in arm.sources]}
+
+
+def _same_numbers(value: Any) -> Any:
+    """Return plain values in which 0 and 0.0 are the same."""
+    if isinstance(value, dict):
+        return {name: _same_numbers(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_same_numbers(one) for one in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,10 +135,10 @@ class Results:
 
     def path(self, bench: Bench, cell: Cell) -> Path:
         """Return where the result of a cell lies, or will lie."""
-        digest = digest_of(made_with(bench, cell))
+        mark = digest(bench, cell)
         place = self.folder / ("cells" if cell.trial is None else "trials")
-        found = next(place.glob(f"*--{digest}.json"), None)  # perhaps computed under another name
-        parts = (cell.task, cell.host, cell.method, str(cell.seed), digest)
+        found = next(place.glob(f"*--{mark}.json"), None)  # perhaps computed under another name
+        parts = (cell.task, cell.host, cell.method, str(cell.seed), mark)
         name = "--".join(re.sub(r"[^\w.=+-]+", "-", part) for part in parts)
         return found or place / f"{name}.json"
 
@@ -124,7 +150,8 @@ class Results:
         try:
             result: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
             if result["format"] != FORMAT:
-                raise InputError(f"{path} was written by another version of infuser (format {result['format']}).")
+                told = f"{path} was written by another version of infuser (format {result['format']})"
+                raise InputError(f"{told}. Choose another --out.")
             return {**result, "cell": asdict(cell)}
         except (ValueError, TypeError, KeyError) as error:
             raise InputError(f"{path} is damaged ({error!r}). Remove it; the cell is then computed again.") from error
@@ -145,12 +172,16 @@ class Results:
 
         locks = self.folder / "locks"
         locks.mkdir(parents=True, exist_ok=True)
-        lock = FileLock(locks / f"{digest_of(made_with(bench, cell))}.lock", timeout=0)
+        lock = FileLock(locks / f"{digest(bench, cell)}.lock")
         try:
-            with lock:
-                yield True
+            lock.acquire(timeout=0)
         except Timeout:
             yield False
+            return
+        try:
+            yield True
+        finally:
+            lock.release()
 
     def keep_settings(self, bench: Bench, name: str = "bench") -> None:
         """Write the settings beside the results, complete."""
@@ -160,7 +191,8 @@ class Results:
         """Return the settings that were written beside the results."""
         path = self.folder / f"{name}.json"
         if not path.exists():
-            raise InputError(f"{str(self.folder)!r} is no folder of a bench: it has no {path.name}.")
+            there = ", ".join(sorted(one.stem for one in self.folder.glob("*.json"))) or "none"
+            raise InputError(f"{str(self.folder)!r} holds no bench called {name!r}. Those it holds: {there}.")
         try:
             return Bench.from_json(json.loads(path.read_text(encoding="utf-8")))
         except (ValueError, TypeError, KeyError) as error:
@@ -168,6 +200,8 @@ class Results:
 
 
 def best_trial(results: list[dict[str, Any]], *, metric: str, higher_is_better: bool) -> int:
-    """Return the number of the trial that was best by a metric; of equals the first."""
-    values = [result["scores"][metric] for result in results]
-    return max(range(len(values)), key=lambda at: (values[at] if higher_is_better else -values[at], -at))
+    """Return the number of the trial that was best by a metric; of equals the first. One that diverged is never it."""
+    values = {at: one["scores"][metric] for at, one in enumerate(results) if metric in one["scores"]}
+    if not values:
+        raise InputError(f"All {len(results)} trials diverged. Try lower learning rates in [tune].")
+    return max(values, key=lambda at: (values[at] if higher_is_better else -values[at], -at))

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import infuser.tasks.catalogue  # noqa: F401  # enters the tasks into the registry
 from infuser.annotating.fingerprints import describe
 from infuser.annotating.remembering import forget_nothing, remember
-from infuser.bench.settings import Arm, Bench, TaskEntry
+from infuser.bench.settings import TaskEntry
 from infuser.digests import digest_of
 from infuser.errors import InputError
-from infuser.registry import TASKS
 from infuser.signals.examples import Row, read_rows
 from infuser.sources.placebo import shuffle
 from infuser.tasks.base import Example, Task
-from infuser.tasks.official import is_datasets_name
 from infuser.types import Annotations, Source
 
 _AT_ONCE = 256
@@ -42,40 +39,28 @@ class Data:
         return {**told, "score": {"split": split, **told["score"]}}
 
 
-def make_task(bench: Bench, entry: TaskEntry) -> Task:
-    """Return the task that an entry names, with its paths made absolute."""
-    cls = TASKS[entry.kind]
-    known = [field.name for field in fields(cls)]
-    for name in entry.settings:
-        if name not in known:
-            raise InputError(f"[task.{entry.name}]: {entry.kind} has no setting {name!r}. Known: {', '.join(known)}.")
-    if "data" not in entry.settings:
-        raise InputError(f"[task.{entry.name}] has no data. Give a folder, or datasets:NAME.")
-    settings = {name: _placed(value, Path(bench.folder)) for name, value in entry.settings.items()}
-    task: Task = cls(**settings)
-    return task
-
-
-def _placed(value: Any, folder: Path) -> Any:
-    """Return a path made absolute if it names something that lies beside the settings file."""
-    if not isinstance(value, str) or is_datasets_name(value) or not value:
-        return value
-    return str(folder / value) if "/" in value or (folder / value).exists() else value
-
-
 def read_data(task: Task, entry: TaskEntry) -> Data:
     """Read the parts of a task; what is held out of the training part, and which few are used, is chosen once."""
     score = some(task.read(entry.score_on), entry.n_score)  # type: ignore[arg-type]
     if not task.learns:
         return Data([], [], score)
     every = task.read("train")
-    order = list(range(len(every)))
-    random.Random(_CHOICE_SEED).shuffle(order)
     n_held = round(entry.hold_out if entry.hold_out >= 1 else entry.hold_out * len(every))
     if n_held >= len(every):
         raise InputError(f"[task.{entry.name}] holds out {n_held} of {len(every)} training examples. Hold out fewer.")
+    order = _drawn(len(every), task.held_out_groups(every))
     kept = sorted(order[n_held:][: entry.n_train])
     return Data([every[at] for at in kept], [every[at] for at in sorted(order[:n_held])], score)
+
+
+def _drawn(n: int, groups: Sequence[Hashable] | None) -> list[int]:
+    """Return the places of examples in an order by chance; those of a group stay together."""
+    members: dict[Hashable, list[int]] = {}
+    for place in range(n):
+        members.setdefault(place if groups is None else groups[place], []).append(place)
+    order = list(members)
+    random.Random(_CHOICE_SEED).shuffle(order)
+    return [place for group in order for place in members[group]]
 
 
 def some(examples: list[Example], n: int | None) -> list[Example]:
@@ -83,25 +68,6 @@ def some(examples: list[Example], n: int | None) -> list[Example]:
     if n is None or n >= len(examples):
         return examples
     return [examples[at] for at in sorted(random.Random(_CHOICE_SEED).sample(range(len(examples)), n))]
-
-
-def make_sources(bench: Bench, arm: Arm) -> list[Source]:
-    """Return the sources that a method reads."""
-    from infuser.reading.named_sources import from_entry
-    from infuser.sources import Candidates, KnowledgeBase
-
-    made: list[Source] = []
-    for name in arm.sources:
-        entry, where, folder = bench.sources[name], f"[source.{name}]", Path(bench.folder)
-        if entry.get("kind") == "knowledge-base":
-            if not {"candidates", "vectors"} <= entry.keys():
-                raise InputError(f"{where} needs candidates = DIR and vectors = DIR, which infuser builds.")
-            base = {key: value for key, value in entry.items() if key not in ("kind", "candidates", "vectors")}
-            candidates = Candidates(str(folder / entry["candidates"]))
-            made.append(KnowledgeBase(candidates, folder / entry["vectors"], **{"missing": "skip", **base}))
-        else:
-            made.append(from_entry(entry, where, folder))
-    return made
 
 
 def marks_of(sources: Sequence[Source]) -> list[str]:

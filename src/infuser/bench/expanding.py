@@ -48,11 +48,11 @@ def expand(bench: Bench, said: Mapping[str, Any], where: str) -> Bench:
 def sweep(bench: Bench, method: str | None, setting: str, values: Sequence[Any]) -> Bench:
     """Return the bench with one more method for each value of a setting."""
     arm = _chosen(bench, method)
-    if len(set(map(repr, values))) != len(values) or not values:
+    names = [sweep_name(arm.name, setting, value) for value in values]
+    if len(set(names)) != len(names) or not names:
         raise InputError(f"A sweep needs different values of {setting}; got {list(values)}.")
     made = {}
-    for value in values:
-        name = sweep_name(arm.name, setting, value)
+    for name, value in zip(names, values, strict=True):
         if setting in ("spectral", "select"):
             made[name] = replace(arm, name=name, tuned_as=arm.name, **{setting: value})
         else:
@@ -78,6 +78,8 @@ def ablate(bench: Bench, method: str | None, parts: Sequence[str] | None = None)
         else:
             known = ", ".join([*sources, *own]) or "nothing"
             raise InputError(f"{part!r} cannot be left out of the method {arm.name!r}. What can: {known}.")
+    if not made:
+        raise InputError(f"Nothing can be left out of the method {arm.name!r}: it has one source and no other parts.")
     return replace(bench, arms={**bench.arms, **made})
 
 
@@ -91,13 +93,20 @@ def ablation_name(method: str, part: str) -> str:
     return f"{method} without {part}"
 
 
+def chosen_method(bench: Bench, method: str | None) -> str:
+    """Return the name of the method that is varied: as given, or the only one there is."""
+    return _chosen(bench, method).name
+
+
 def _chosen(bench: Bench, method: str | None) -> Arm:
-    """Return the named method, or the only one that puts knowledge inside and is no placebo."""
+    """Return the named method, or the only one that puts knowledge inside, is no placebo and no variation."""
     if method is not None:
         if method not in bench.arms:
             raise InputError(f"There is no method {method!r} in this bench. Known: {', '.join(bench.arms)}.")
+        if bench.arms[method].kind is None:
+            raise InputError(f"The method {method!r} is the plain encoder: there is nothing to vary or to leave out.")
         return bench.arms[method]
-    able = [arm for arm in bench.arms.values() if arm.kind is not None and not arm.placebo]
+    able = [arm for arm in bench.arms.values() if arm.kind is not None and not arm.placebo and arm.tuned_as is None]
     if len(able) != 1:
         raise InputError(f"Say which method: {', '.join(arm.name for arm in able) or 'this bench has none'}.")
     return able[0]

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
-from dataclasses import asdict, fields
+from collections.abc import Callable
+from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -12,22 +12,20 @@ from typing import Any
 from transformers import set_seed
 
 from infuser import __version__, assets
-from infuser.bench.cells import Cell, Results, best_trial, grid, made_with, trial_settings, trials_of
-from infuser.bench.data import Data, make_sources, make_task, marks_of, read_data, some, with_knowledge
+from infuser.bench.cells import Cell, Results, best_trial, digest, grid, made_with, trial_settings, trials_of
+from infuser.bench.data import Data, marks_of, read_data, some, with_knowledge
+from infuser.bench.making import make_method, make_sampling, make_sources, make_task, make_training
 from infuser.bench.memory import forget_peak, peak_mib
 from infuser.bench.settings import Arm, Bench, Host
 from infuser.digests import digest_of
-from infuser.errors import InfuserError, InputError
+from infuser.errors import DivergedError, InfuserError
 from infuser.infused import Infused, infuse, load_model, load_tokenizer, longest_input
-from infuser.methods.kar import EVERY_CANDIDATE, Kar
 from infuser.methods.spectral import Spectral
-from infuser.registry import METHODS
 from infuser.reports.report import installed_versions
 from infuser.signals import Collator
 from infuser.steps import StepReport, make_accelerator
-from infuser.tasks.base import Task
+from infuser.tasks.base import Solved, Task, Training
 from infuser.tasks.metrics import METRICS
-from infuser.training import TrainSettings
 from infuser.types import Source
 
 Tell = Callable[[Cell, StepReport | None], None]
@@ -72,8 +70,11 @@ class Workshop:
         if key not in self._known:
             sources = make_sources(self.bench, arm)
             marks = marks_of(sources)
+            if arm.select is not None:
+                bare = with_knowledge(self.data, sources, placebo=False, cache=self.cache)
+                sources = _selecting(self.bench, arm, sources, bare)
             data = with_knowledge(self.data, sources, placebo=arm.placebo, cache=self.cache)
-            self._known[key] = (_selected(arm, sources, data, Path(self.bench.folder)), marks, data)
+            self._known[key] = (sources, marks, data)
         return self._known[key]
 
 
@@ -81,8 +82,9 @@ def run_cell(workshop: Workshop, cell: Cell, tell: Tell) -> dict[str, Any]:
     """Train and score one cell, and return its result."""
     bench = workshop.at(cell.task).bench
     arm, task, host = bench.arms[cell.method], workshop.task, bench.hosts[cell.host]
-    settings, tuned = _settings(workshop, cell)
-    set_seed(cell.seed)  # the new head starts the same for every method
+    tuned = tuned_settings(workshop, cell)
+    smaller = {} if cell.trial is None else trial_settings(bench)
+    settings = make_training(bench, cell.task, {**smaller, **tuned, "seed": cell.seed})
     started = time.perf_counter()
     sources: list[Source] = []
     marks: list[str] = []
@@ -91,29 +93,28 @@ def run_cell(workshop: Workshop, cell: Cell, tell: Tell) -> dict[str, Any]:
         sources, marks, data = workshop.knowledge(arm)
     prepared = time.perf_counter()
     forget_peak()
+    set_seed(cell.seed)  # the new head starts the same for every method
     model, collator, infused = _make(task, host, arm, sources, Path(bench.folder))
-    held_out, scored = data.held_out or None, data.score
-    if cell.trial is not None:
-        if not held_out:
-            raise InputError(f"Nothing is held out of {cell.task}, so nothing can be tuned. Set hold_out.")
-        scored = data.held_out
-    few = trial_settings(bench).get("n_train") if cell.trial is not None else None
-    solved = task.solve(
-        model,
-        collator,
-        some(data.train, few),
-        scored,
-        dev=held_out,
-        settings=settings,
+    scored = data.score if cell.trial is None else data.held_out
+    how = Training(
+        settings,
         progress=lambda report: tell(cell, report),
         spectral=None if arm.spectral is None else Spectral(arm.spectral),
     )
+    problem = ""
+    try:
+        train = some(data.train, smaller.get("n_train"))
+        solved = task.solve(model, collator, train, scored, how, dev=data.held_out or None)
+    except DivergedError as error:
+        if cell.trial is None:
+            raise
+        solved, problem = Solved([], [], 0.0, 0.0), str(error)  # a trial may fail: that is what it is for
     ended = time.perf_counter()
-    golds = [_gold(task, example) for example in scored]
-    labelled = all(gold is not None for gold in golds)
+    golds = [_gold(task, example) for example in scored] if not problem else []
+    judged = bool(golds) and all(gold is not None for gold in golds)
     return {
         "cell": asdict(cell),
-        "digest": digest_of(made_with(bench, cell)),
+        "digest": digest(bench, cell),
         "settings": {**made_with(bench, cell), "tuned": tuned, "training": asdict(settings), "knowledge": marks},
         "versions": {"infuser": __version__, **installed_versions()},
         "data": workshop.told,
@@ -127,8 +128,8 @@ def run_cell(workshop: Workshop, cell: Cell, tell: Tell) -> dict[str, Any]:
         "extra_weights": 0 if infused is None else infused.n_new_weights(),
         "n_processes": make_accelerator(settings.mixed_precision).num_processes,
         "metrics": list(task.metrics),
-        "scores": task.score(golds, solved.predictions) if labelled else {},
-        "notes": task.notes(golds, solved.predictions) if labelled else {},
+        "scores": task.score(golds, solved.predictions) if judged else {},
+        "notes": task.notes(golds, solved.predictions) if judged else {"diverged": problem} if problem else {},
         "golds": golds,
         "predictions": solved.predictions,
         "history": solved.history,
@@ -137,30 +138,18 @@ def run_cell(workshop: Workshop, cell: Cell, tell: Tell) -> dict[str, Any]:
 
 def tuned_settings(workshop: Workshop, cell: Cell) -> dict[str, Any]:
     """Return the settings of the trial that was best on what is held out; none where nothing is tuned."""
-    trials = grid(workshop.bench)
-    if cell.trial is not None or not trials or not workshop.at(cell.task).task.learns:
-        return {} if cell.trial is None else trials[cell.trial]
-    results = [workshop.results.read(workshop.bench, one) for one in trials_of(workshop.bench, cell)]
+    if cell.trial is not None:
+        return grid(workshop.bench)[cell.trial]
+    trials = trials_of(workshop.bench, cell)
+    results = [workshop.results.read(workshop.bench, one) for one in trials]
     finished = [result for result in results if result is not None]
     if len(finished) < len(trials):
         raise InfuserError(f"{cell} cannot be trained before its {len(trials)} trials are finished.")
-    metric = workshop.task.metrics[0]
+    if not trials:
+        return {}
+    metric = workshop.at(cell.task).task.metrics[0]
     better = METRICS[metric].higher_is_better if metric in METRICS else True
-    return trials[best_trial(finished, metric=metric, higher_is_better=better)]
-
-
-def _settings(workshop: Workshop, cell: Cell) -> tuple[TrainSettings, dict[str, Any]]:
-    entry = workshop.bench.tasks[cell.task]
-    tuned = tuned_settings(workshop, cell)
-    given = {**workshop.bench.train, **entry.train, "seed": cell.seed}
-    if cell.trial is not None:
-        given |= {name: value for name, value in trial_settings(workshop.bench).items() if name != "n_train"}
-    given |= tuned
-    known = {field.name for field in fields(TrainSettings)}
-    for name in given:
-        if name not in known:
-            raise InputError(f"[train] has no setting {name!r}. Known: {', '.join(sorted(known))}.")
-    return TrainSettings(**given), tuned
+    return grid(workshop.bench)[best_trial(finished, metric=metric, higher_is_better=better)]
 
 
 def _found(checkpoint: str, folder: Path) -> str:
@@ -188,9 +177,9 @@ def _make(
         model = load_model(checkpoint, task.head, **options) if given is checkpoint else given
         return model, Collator(tokenizer, max_length=_longest(model, tokenizer, host)), None
     if given is checkpoint:
-        infused = infuse(given, _method(arm), sources=sources, task=task.head, tokenizer=tokenizer, **options)
+        infused = infuse(given, make_method(arm), sources=sources, task=task.head, tokenizer=tokenizer, **options)
     else:
-        infused = infuse(given, _method(arm), sources=sources, tokenizer=tokenizer)
+        infused = infuse(given, make_method(arm), sources=sources, tokenizer=tokenizer)
     return infused.model, infused.collator(max_length=_longest(infused.model, tokenizer, host)), infused
 
 
@@ -199,41 +188,13 @@ def _longest(model: Any, tokenizer: Any, host: Host) -> int:
     return longest if host.max_length is None else min(longest, host.max_length)
 
 
-def _method(arm: Arm) -> Any:
-    cls = METHODS[arm.kind or ""]
-    known = [field.name for field in fields(cls)]
-    for name in arm.settings:
-        if name not in known:
-            raise InputError(f"[method.{arm.name}]: {arm.kind} has no setting {name!r}. Known: {', '.join(known)}.")
-    settings = _tuples(arm.settings)
-    if cls is Kar:
-        settings.setdefault("threshold", EVERY_CANDIDATE)
-    return cls(**settings)
-
-
-def _tuples(settings: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()}
-
-
-def _selected(arm: Arm, sources: list[Source], data: Data, folder: Path) -> list[Source]:
+def _selecting(bench: Bench, arm: Arm, sources: list[Source], data: Data) -> list[Source]:
     """Return sources that select, by what was counted in the training part."""
-    if arm.select is None:
-        return sources
-    from infuser.sources import Sampling, Selective
+    from infuser.sources import Selective
     from infuser.sources.surroundings import count_entities
 
-    given = {} if arm.select == "sampling" else arm.select
-    known = [field.name for field in fields(Sampling) if field.init]
-    if not isinstance(given, Mapping) or not given.keys() <= set(known):
-        raise InputError(
-            f"[method.{arm.name}]: select is {arm.select!r}; it can be 'sampling', or a table of its settings: "
-            f"{', '.join(known)}."
-        )
-    settings = dict(given)
-    if "graph" in settings:
-        settings["graph"] = str(folder / settings["graph"])
     found = [one for example in data.train for one in _of_rows(example["annotations"])]
-    strategy = Sampling(**{"frequencies": count_entities(found), **settings})
+    strategy = make_sampling(bench, arm, count_entities(found))
     return [Selective(source, strategy) for source in sources]
 
 

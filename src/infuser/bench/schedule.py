@@ -14,8 +14,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from infuser.bench.cells import Cell, Results, all_cells, trials_of
+from infuser.bench.cells import Cell, Results, all_cells, digest, trials_of
+from infuser.bench.making import check
 from infuser.bench.settings import Bench
+from infuser.errors import InfuserError
 from infuser.side_by_side import run_side_by_side
 
 _POLL = 0.5
@@ -54,6 +56,8 @@ def run_bench(
     Small models train faster as several cells side by side, one thread each, than as one cell on all threads.
     """
     results = Results(folder)
+    if any(not results.is_finished(bench, cell) for cell in planned(bench)):
+        check(bench)
     if together and launched_processes() > 1:
         _train_together(bench, results, cache, tell)
         return
@@ -67,35 +71,51 @@ def run_bench(
 
 def _work(bench: Bench, results: Results, cache: Path | None, tell: Tell) -> None:
     """Compute what nobody else does, until every cell has its result."""
-    from infuser.bench.running import Workshop, run_cell
+    from infuser.bench.running import Workshop
 
     workshop = Workshop(bench, results, cache)
     left = planned(bench)
     while left := [cell for cell in left if not results.is_finished(bench, cell)]:
         computed = False
         for cell in left:
-            if cell.trial is None and not all(results.is_finished(bench, one) for one in trials_of(bench, cell)):
+            if not all(results.is_finished(bench, one) for one in _before(bench, cell)):
                 continue
             with results.claim(bench, cell) as mine:
                 if mine and not results.is_finished(bench, cell):
-                    results.write(bench, cell, run_cell(workshop, cell, tell))
+                    results.write(bench, cell, _result(workshop, cell, tell))
                     tell(cell, None)
                     computed = True
         if not computed:
             time.sleep(_POLL)  # others are at work on what is left
 
 
+def _before(bench: Bench, cell: Cell) -> list[Cell]:
+    """Return what must be finished before a cell can be computed."""
+    return trials_of(bench, cell) if cell.trial is None else []
+
+
+def _result(workshop: Any, cell: Cell, tell: Tell) -> dict[str, Any]:
+    from infuser.bench.running import run_cell
+
+    try:
+        return run_cell(workshop, cell, tell)
+    except InfuserError as error:
+        error.args = (f"{cell}: {error}",)  # among many, people must know which
+        raise
+
+
 def _train_together(bench: Bench, results: Results, cache: Path | None, tell: Tell) -> None:
     """Train each cell with all processes that were launched; the first one writes."""
-    from infuser.bench.running import Workshop, run_cell
+    from infuser.bench.running import Workshop
     from infuser.steps import make_accelerator
 
     accelerator = make_accelerator("no")
     workshop = Workshop(bench, results, cache)
-    left = [cell for cell in planned(bench) if not results.is_finished(bench, cell)]
-    accelerator.wait_for_everyone()  # all have the same list before the first result is written
-    for cell in left:
-        result = run_cell(workshop, cell, tell if accelerator.is_main_process else lambda cell, report: None)
+    # all have the same list before the first result is written; what is known by the same digest is trained once
+    left = {digest(bench, cell): cell for cell in planned(bench) if not results.is_finished(bench, cell)}
+    accelerator.wait_for_everyone()
+    for cell in left.values():
+        result = _result(workshop, cell, tell if accelerator.is_main_process else lambda cell, report: None)
         if accelerator.is_main_process:
             results.write(bench, cell, result)
             tell(cell, None)

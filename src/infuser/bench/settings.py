@@ -42,12 +42,14 @@ from __future__ import annotations
 
 import difflib
 import tomllib
+import typing
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from infuser.errors import InputError
+from infuser.reading.source_settings import fits, told
 
 _TOP = {"title", "seeds", "baseline", "average", "host", "source", "method", "task", "train", "tune", "sweep"}
 _TOP |= {"ablate", "published"}
@@ -159,7 +161,7 @@ def read_bench(path: Path) -> Bench:
 
 def make_bench(said: Mapping[str, Any], where: str, folder: Path) -> Bench:
     """Return the bench of settings as TOML reads them, without what a sweep or an ablation adds."""
-    _check_names(said, _TOP, where, "a bench")
+    check_names(said, _TOP, f"{where}: a bench")
     for part in ("host", "method", "task"):
         if not isinstance(said.get(part), dict) or not said[part]:
             raise InputError(f"{where} names no {part}. Write at least one [{part}.NAME] table.")
@@ -176,8 +178,12 @@ def make_bench(said: Mapping[str, Any], where: str, folder: Path) -> Bench:
     if len(set(seeds)) != len(seeds):
         raise InputError(f"{where}: seeds is {seeds!r}; a seed that stands twice would count twice.")
     tune = said.get("tune", {})
-    if tune and not any(isinstance(values, list) and values for values in tune.values()):
+    for part in ("train", "tune", "published"):
+        _check_table(said.get(part, {}), f"{where}: [{part}]")
+    if (tune and not any(isinstance(values, list) for values in tune.values())) or [] in tune.values():
         raise InputError(f"{where}: [tune] tries nothing. Give a list of values, as in learning_rate = [3e-5, 1e-4].")
+    if not isinstance(tune.get("n_train", 1), int):
+        raise InputError(f"{where}: [tune] n_train is {tune['n_train']!r}; give a whole number.")
     return Bench(
         title=str(said.get("title", Path(where).stem)),
         seeds=tuple(seeds),
@@ -214,7 +220,8 @@ def only(bench: Bench, *, hosts: Iterable[str] = (), methods: Iterable[str] = ()
 
 def _host(name: str, table: Any, where: str) -> Host:
     _check_table(table, f"{where}: [host.{name}]")
-    _check_names(table, {"checkpoint", "max_length", "random_weights"}, f"{where}: [host.{name}]", "a host")
+    check_names(table, {"checkpoint", "max_length", "random_weights"}, f"{where}: [host.{name}]: a host")
+    _check_types(table, Host, f"{where}: [host.{name}]")
     if not isinstance(table.get("checkpoint"), str):
         raise InputError(f"{where}: [host.{name}] needs checkpoint = a hub id, a folder, or an asset such as 'minilm'.")
     return Host(name, **table)
@@ -226,6 +233,9 @@ def _arm(name: str, tables: Mapping[str, Any], sources: Mapping[str, Any], where
     own = {
         key: table.pop(key) for key in ("kind", "sources", "placebo", "select", "spectral", "tuned_as") if key in table
     }
+    _check_types({key: value for key, value in own.items() if key not in ("kind", "sources")}, Arm, place)
+    if not isinstance(own.get("sources", []), list):
+        raise InputError(f"{place}: sources is {own['sources']!r}; give a list, as in sources = ['graph'].")
     own["sources"] = tuple(own.get("sources", ()))
     for source in own["sources"]:
         if source not in sources:
@@ -262,6 +272,7 @@ def _task(name: str, table: Any, where: str) -> TaskEntry:
     own = {key: table.pop(key) for key in ("score_on", "hold_out", "n_train", "n_score") if key in table}
     if isinstance(table.get("train"), dict):  # a text is the task's own: a file
         own["train"] = table.pop("train")
+    _check_types({key: value for key, value in own.items() if key != "train"}, TaskEntry, place)
     kind = table.pop("kind", name)
     entry = TaskEntry(name, kind, table, **own)
     if entry.score_on not in ("train", "dev", "test"):
@@ -280,9 +291,18 @@ def _check_table(table: Any, where: str) -> None:
         raise InputError(f"{where} is {table!r}, not a table of settings.")
 
 
-def _check_names(table: Mapping[str, Any], known: Iterable[str], where: str, what: str) -> None:
+def check_names(table: Mapping[str, Any], known: Iterable[str], where: str) -> None:
+    """Refuse a key that nobody knows, with the nearest one that somebody does."""
     for name in table:
         if name not in known:
             near = difflib.get_close_matches(name, known, n=1)
             hint = f" Did you mean {near[0]!r}?" if near else ""
-            raise InputError(f"{where}: {what} has no setting {name!r}.{hint} Known: {', '.join(sorted(known))}.")
+            raise InputError(f"{where} has no setting {name!r}.{hint} Known: {', '.join(sorted(known))}.")
+
+
+def _check_types(table: Mapping[str, Any], cls: type[Any], where: str) -> None:
+    """Refuse values of a type that the entry does not take."""
+    wanted = typing.get_type_hints(cls)
+    for name, value in table.items():
+        if name in wanted and not fits(value, wanted[name]):
+            raise InputError(f"{where}: {name} is {value!r}; give {told(wanted[name], value)}.")

@@ -74,8 +74,9 @@ def run(
     """
     from infuser.bench.settings import only, read_bench
 
-    bench = only(read_bench(settings), hosts=host or (), methods=method or (), tasks=task or ())
-    _run(_with_seeds(bench, seeds), out, "bench", workers, together, chosen_cache(cache, no_cache))
+    whole = _with_seeds(read_bench(settings), seeds)
+    bench = only(whole, hosts=host or (), methods=method or (), tasks=task or ())
+    _run(bench, out, "bench", workers, together, chosen_cache(cache, no_cache), whole=whole)
 
 
 @app.command()
@@ -101,6 +102,7 @@ def sweep(
     Example:
       infuser bench sweep settings.toml --over alpha=0,0.1,0.2,0.4 --out runs/mine
     """
+    from infuser.bench.expanding import chosen_method, sweep_name
     from infuser.bench.expanding import sweep as swept
     from infuser.bench.settings import only, read_bench
 
@@ -108,9 +110,10 @@ def sweep(
     if not equals or not values:
         raise InputError(f"--over {over}: name a setting and its values, as in alpha=0,0.1,0.2,0.4.")
     bench = only(read_bench(settings), hosts=host or (), tasks=task or ())
-    before = set(bench.arms)
-    bench = swept(bench, method, setting, [_value(value) for value in values.split(",")])
-    bench = only(bench, methods=[name for name in bench.arms if name not in before])
+    chosen = chosen_method(bench, method)
+    given = [_value(value) for value in values.split(",")]
+    bench = swept(bench, chosen, setting, given)
+    bench = only(bench, methods=[sweep_name(chosen, setting, value) for value in given])
     _run(_with_seeds(bench, seeds), out, f"sweep-{setting}", workers, together, chosen_cache(cache, no_cache))
 
 
@@ -139,14 +142,14 @@ def ablate(
       infuser bench ablate settings.toml --method kam --part pmi --part convolution --out runs/mine
     """
     from infuser.bench.expanding import ablate as ablated
+    from infuser.bench.expanding import ablation_name, chosen_method
     from infuser.bench.settings import only, read_bench
 
     bench = only(read_bench(settings), hosts=host or (), tasks=task or ())
-    before = set(bench.arms)
-    bench = ablated(bench, method, part)
-    made = [name for name in bench.arms if name not in before]
-    whole = bench.arms[made[0]].tuned_as if made else None
-    bench = only(bench, methods=[*([whole] if whole else []), *made])
+    chosen = chosen_method(bench, method)
+    bench = ablated(bench, chosen, part)
+    made = [name for name in bench.arms if name.startswith(ablation_name(chosen, ""))]
+    bench = only(bench, methods=[chosen, *made])
     _run(_with_seeds(bench, seeds), out, "ablate", workers, together, chosen_cache(cache, no_cache))
 
 
@@ -158,6 +161,9 @@ def table(
         Literal["terminal", "markdown", "html", "latex", "json"], typer.Option(help="What kind of table.")
     ] = "terminal",
     out: Annotated[Path | None, typer.Option(help="Write the table to this file.", show_default="the terminal")] = None,
+    task: Tasks = None,
+    method: Methods = None,
+    host: Hosts = None,
     all_metrics: Annotated[
         bool, typer.Option("--all-metrics", help="Show every metric of a task, not the first.")
     ] = False,
@@ -168,7 +174,13 @@ def table(
       infuser bench table runs/mine --format markdown --out table.md
       infuser bench table runs/mine --of sweep-alpha --format html --out sweep.html
     """
-    tell_results(run, of, format=format, out=out, metrics="all" if all_metrics else "first", console=Console())
+    from infuser.bench.cells import Results
+    from infuser.bench.settings import only
+
+    results = Results(run)
+    bench = only(results.settings(of), hosts=host or (), methods=method or (), tasks=task or ())
+    metrics = "all" if all_metrics else "first"
+    tell_results(results, bench, format=format, out=out, metrics=metrics, console=Console())
 
 
 @app.command()
@@ -193,7 +205,17 @@ def submission(
         console.print(f"Missing: {', '.join(missing)}. The server wants all of them.", highlight=False)
 
 
-def _run(bench: Bench, out: Path, name: str, workers: int, together: bool, cache: Path | None) -> None:
+def _run(
+    bench: Bench,
+    out: Path,
+    name: str,
+    workers: int,
+    together: bool,
+    cache: Path | None,
+    *,
+    whole: Bench | None = None,
+) -> None:
+    """Compute a bench, or a part of a whole one, and show its table."""
     from infuser.bench.cells import Results
     from infuser.bench.schedule import is_first_process, launched_processes, planned, run_bench
 
@@ -203,7 +225,7 @@ def _run(bench: Bench, out: Path, name: str, workers: int, together: bool, cache
         import torch  # noqa: F401  # it takes its time
     results = Results(out)
     if first:
-        results.keep_settings(bench, name)
+        results.keep_settings(whole or bench, name)
     plan = planned(bench)
     known = [cell for cell in plan if results.is_finished(bench, cell)]
     console.print(
@@ -215,7 +237,7 @@ def _run(bench: Bench, out: Path, name: str, workers: int, together: bool, cache
         soft_wrap=True,
     )
     n_processes = launched_processes()
-    with Watching(console, bench, plan, known) as watching:
+    with Watching(console, bench, results, plan, known) as watching:
         try:
             run_bench(bench, out, n_workers=workers, together=together, cache=cache, tell=watching.hear)
         except KeyboardInterrupt as error:
@@ -223,9 +245,9 @@ def _run(bench: Bench, out: Path, name: str, workers: int, together: bool, cache
             raise typer.Exit(130) from error
     if not first:
         return
-    watching.tell_speed(results, n_processes=max(n_processes, workers))
-    tell_results(out, name, format="terminal", out=None, metrics="first", console=console)
-    tell_results(out, name, format="html", out=out / f"{name}.html", metrics="all", console=console)
+    watching.tell_speed(max(n_processes, workers))
+    tell_results(results, bench, format="terminal", out=None, metrics="first", console=console)
+    tell_results(results, whole or bench, format="html", out=out / f"{name}.html", metrics="all", console=console)
 
 
 def _with_seeds(bench: Bench, n: int | None) -> Bench:

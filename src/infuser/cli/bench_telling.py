@@ -20,54 +20,58 @@ if TYPE_CHECKING:
 
 
 class Watching:
-    """A bar over all cells, and a line for each that is finished."""
+    """A bar over all cells, and a line for each that this call finishes; others may finish cells, too."""
 
-    def __init__(self, console: Console, bench: Bench, plan: Sequence[Cell], known: Sequence[Cell]) -> None:
-        self.console, self.bench, self.plan = console, bench, plan
-        self.done: set[Cell] = set(known)
-        self.n_before, self.started = len(known), time.monotonic()
+    def __init__(
+        self, console: Console, bench: Bench, results: Results, plan: Sequence[Cell], known: Sequence[Cell]
+    ) -> None:
+        self.console, self.bench, self.results, self.plan, self.known = console, bench, results, plan, set(known)
+        self.started = time.monotonic()
         columns = (BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TextColumn("{task.description}"))
         self.bar = Progress(*columns, console=console, disable=console.quiet)
 
     def __enter__(self) -> Self:
         self.bar.__enter__()
-        self.task = self.bar.add_task("", total=len(self.plan), completed=self.n_before)
+        self.task = self.bar.add_task("", total=len(self.plan), completed=len(self.known))
         return self
 
     def __exit__(self, *problem: Any) -> None:
+        self.bar.update(self.task, completed=len(self._finished()), description="")
         self.bar.__exit__(*problem)
 
     def hear(self, cell: Cell, report: StepReport | None) -> None:
         """Show what a process tells about a cell."""
         if report is None:
-            self.done.add(cell)
-            self.bar.update(self.task, completed=len(self.done), description="")
+            self.bar.update(self.task, completed=len(self._finished()), description="")
             self.bar.console.print(f"  {cell}: done", highlight=False)
             return
         told = f"{cell}: step {report.step} of {report.n_steps}, loss {report.loss:.3f}"
         self.bar.update(self.task, description=told)
 
-    def tell_speed(self, results: Results, *, n_processes: int) -> None:
-        """Say how long it took and, with several processes, what they were worth."""
-        computed = [cell for cell in self.plan if cell in self.done][self.n_before :]
+    def _finished(self) -> list[Cell]:
+        return [cell for cell in self.plan if self.results.is_finished(self.bench, cell)]
+
+    def tell_speed(self, n_processes: int) -> None:
+        """Say how long it took and, with several processes, how many cells were computed at a time."""
+        computed = [cell for cell in self._finished() if cell not in self.known]
         if not computed:
             return
         wall = time.monotonic() - self.started
-        read = (results.read(self.bench, cell) for cell in computed)
+        read = (self.results.read(self.bench, cell) for cell in computed)
         alone = sum(result["seconds"]["total"] for result in read if result is not None)
         several = f"; {alone / wall:.1f} cells at a time on average" if n_processes > 1 else ""
         self.console.print(f"{len(computed)} cells in {wall / 60:.1f} min{several}", highlight=False)
 
 
-def tell_results(run: Path, name: str, *, format: str, out: Path | None, metrics: Any, console: Console) -> None:
-    """Show or write the table of a run."""
-    from infuser.bench.cells import Results, all_cells
+def tell_results(
+    results: Results, bench: Bench, *, format: str, out: Path | None, metrics: Any, console: Console
+) -> None:
+    """Show or write the table of a bench."""
+    from infuser.bench.cells import all_cells
     from infuser.reports.bench_page import bench_page
     from infuser.reports.bench_summary import summarise
     from infuser.reports.bench_table import latex_table, markdown_table, terminal_table
 
-    results = Results(run)
-    bench = results.settings(name)
     read = [results.read(bench, cell) for cell in all_cells(bench)]
     summary = summarise(bench.to_json(), [result for result in read if result is not None])
     if format == "terminal" and out is None:
@@ -97,7 +101,7 @@ def write_glue_submission(
     import tempfile
 
     from infuser.bench.cells import Cell, Results
-    from infuser.bench.data import make_task
+    from infuser.bench.making import make_task
     from infuser.tasks.glue import Glue
     from infuser.tasks.glue_submission import write_submission, write_zip
 
@@ -105,14 +109,21 @@ def write_glue_submission(
     bench = results.settings()
     if method not in bench.arms:
         raise InputError(f"There is no method {method!r} in this run. Known: {', '.join(bench.arms)}.")
+    if host is None and len(bench.hosts) > 1:
+        raise InputError(f"Say which host: {', '.join(bench.hosts)}.")
+    if host is not None and host not in bench.hosts:
+        raise InputError(f"There is no host {host!r} in this run. Known: {', '.join(bench.hosts)}.")
     host = host or next(iter(bench.hosts))
-    written = []
+    written: list[str] = []
     with tempfile.TemporaryDirectory() as folder:
-        for name, entry in bench.tasks.items():
-            result = results.read(bench, Cell(host, method, name, bench.seeds[0] if seed is None else seed))
+        for task_name, entry in bench.tasks.items():
+            result = results.read(bench, Cell(host, method, task_name, bench.seeds[0] if seed is None else seed))
             task = make_task(bench, entry)
             if result is not None and entry.score_on == "test" and isinstance(task, Glue):
-                written.append(write_submission(task, result["predictions"], folder).name)
+                name = write_submission(task, result["predictions"], folder).name
+                if name in written:
+                    raise InputError(f"Two tasks of this run answer {name}. Run one of them in a folder of its own.")
+                written.append(name)
         if not written:
             raise InputError(
                 f"{str(run)!r} holds no answers of {method!r} to a test part of GLUE. Run it with score_on = 'test'."

@@ -44,9 +44,9 @@ def check_settings(kind: str, settings: Mapping[str, Any], where: str) -> dict[s
             raise InputError(f"{where}: {kind} has no setting {name!r}.{hint} Known: {', '.join(known)}.")
         if name == "aliases" and isinstance(value, str):  # the file they stand in
             continue
-        if not _fits(value, wanted.get(name, Any)):
+        if not fits(value, wanted.get(name, Any)):
             file = " or the path of a file" if name == "aliases" else ""
-            raise InputError(f"{where}: {name} is {_shown(value)}; give {_told(wanted[name], value)}{file}.")
+            raise InputError(f"{where}: {name} is {_shown(value)}; give {told(wanted[name], value)}{file}.")
     return dict(settings)
 
 
@@ -74,10 +74,11 @@ def _types_of(kind: str) -> dict[str, Any]:
         return {}
 
 
-def _fits(value: Any, wanted: Any) -> bool:
+def fits(value: Any, wanted: Any) -> bool:
+    """Tell whether a value is of a type, as far as simple types and lists of them go."""
     origin, arguments = typing.get_origin(wanted), typing.get_args(wanted)
     if origin in (typing.Union, types.UnionType):
-        return any(_fits(value, one) for one in arguments)
+        return any(fits(value, one) for one in arguments)
     if origin is Literal:
         return value in arguments
     if wanted is types.NoneType:
@@ -86,7 +87,7 @@ def _fits(value: Any, wanted: Any) -> bool:
         return isinstance(value, _accepted(wanted)) and (wanted is bool or not isinstance(value, bool))
     if origin is Sequence:
         simple = arguments[0] in _WORDS
-        return isinstance(value, list | tuple) and (not simple or all(_fits(one, arguments[0]) for one in value))
+        return isinstance(value, list | tuple) and (not simple or all(fits(one, arguments[0]) for one in value))
     if origin in (Mapping, Callable):
         return isinstance(value, origin)
     return True
@@ -96,11 +97,11 @@ def _accepted(wanted: type[Any]) -> Any:
     return {float: int | float, Path: str | Path}.get(wanted, wanted)
 
 
-def _told(wanted: Any, value: Any) -> str:
+def told(wanted: Any, value: Any) -> str:
     """Return in words what a setting takes."""
     origin, arguments = typing.get_origin(wanted), typing.get_args(wanted)
     if origin in (typing.Union, types.UnionType):
-        ways = [_told(one, value) for one in arguments if one not in (types.NoneType, Path)]
+        ways = [told(one, value) for one in arguments if one not in (types.NoneType, Path)]
         return " or ".join(dict.fromkeys(ways))
     if origin is Literal:
         return " or ".join(map(repr, arguments))

@@ -54,6 +54,22 @@ def read_records(
             yield item
 
 
+def json_lines(path: Path) -> Iterator[Record]:
+    """Yield the objects of a file with one on each line, whatever its name; a line that is none is an error."""
+    for item in _json_lines(path, read_lines(path)):
+        if isinstance(item, BadRow):
+            raise item
+        yield item
+
+
+def json_object(place: Place, text: str | bytes) -> dict[str, Any]:
+    """Return the object that a text in JSON is; one that is none is an error."""
+    found = _parsed(place, text)
+    if isinstance(found, BadRow):
+        raise found
+    return found[1]
+
+
 def _items(path: Path, columns: Sequence[str] | None) -> Iterator[Record | BadRow]:
     suffix = kind_of_file(path)
     if path == STDIN or suffix == ".txt":
@@ -119,17 +135,12 @@ def _json_lines(path: Path, lines: Iterable[tuple[int, str | BadRow]]) -> Iterat
         if isinstance(line, BadRow):
             yield line
         elif line.strip():
-            try:
-                record = json.loads(line)
-            except (ValueError, RecursionError) as error:
-                yield BadRow(Place(path, number), f"is not JSON: {error}", line.rstrip())
-            else:
-                yield _object(record, Place(path, number))
+            yield _parsed(Place(path, number), line.rstrip())
 
 
 def _json_records(path: Path) -> Iterator[Record | BadRow]:
     for number, entry in enumerate(_json_entries(path), start=1):
-        yield _object(entry, Place(path, number, "entry"))
+        yield _object(Place(path, number, "entry"), entry)
 
 
 def _json_entries(path: Path) -> Iterator[object]:
@@ -175,10 +186,17 @@ def _skip(text: str, at: int) -> int:
     return at
 
 
-def _object(record: object, place: Place) -> Record | BadRow:
+def _parsed(place: Place, text: str | bytes) -> Record | BadRow:
+    try:
+        record = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        return BadRow(place, f"is not JSON: {error}", text)
+    return _object(place, record)
+
+
+def _object(place: Place, record: object) -> Record | BadRow:
     if not isinstance(record, dict):
-        advice = 'Write one per example: {"text": "...", "label": "..."}.'
-        return BadRow(place, "is no object", str(record), advice=advice)
+        return BadRow(place, "is no object", str(record), advice='Write one per example: {"text": "...", ...}.')
     return place, record
 
 

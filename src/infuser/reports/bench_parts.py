@@ -19,10 +19,10 @@ class Column:
     name: str
     metrics: tuple[str, ...]
     """The first is the one that counts."""
-    n_examples: int | None = None
-    """How many examples were scored; None while nothing was."""
     split: str | None = None
-    """Where they are from."""
+    """Which part of its data was scored; None while nothing was."""
+    learns: bool = True
+    """What does not learn answers the same with every seed, so it is run with the first only."""
 
 
 @dataclass(frozen=True)
@@ -34,7 +34,7 @@ class Measure:
     per_seed: tuple[float, ...] = ()
     mean: float | None = None
     interval: Interval | None = None
-    """95 % t-interval over seeds; None with one seed."""
+    """95 % t-interval over seeds; None with one seed, or if all seeds are alike."""
     difference: Difference | None = None
     """Minus the baseline of the same host, on the seeds that both have."""
     published: float | None = None

@@ -1,7 +1,7 @@
 """The table of a bench: what every method reached on every task, how it differs from the baseline, what papers say.
 
-Settings and results are plain values: the settings file of a bench (as `bench.settings` reads it), and one JSON result
-per cell. A run that is not finished has a table, too; it says what is missing.
+Settings and results are plain values: what `Bench.to_json` returns, and one JSON result per cell. A run that is not
+finished has a table, too; it says what is missing.
 """
 
 from __future__ import annotations
@@ -40,18 +40,17 @@ def summarise(settings: Mapping[str, Any], results: Sequence[Result], *, rounds:
         rows += [_published_row(plan, host, method) for method in plan.published.only_published(host, plan.methods)]
     for host in plan.published.only_published_hosts(plan.hosts):
         rows += [_published_row(plan, host, method) for method in plan.published.only_published(host, ())]
-    n_cells = len(plan.hosts) * len(plan.methods) * len(plan.tasks) * len(plan.seeds)
     return BenchTable(
         title=plan.title,
         baseline=plan.baseline,
         scale=plan.published.scale,
         columns=tuple(_columns(plan, cells)),
         rows=tuple(rows),
-        n_cells=n_cells,
-        n_missing=n_cells - len(cells),
+        n_cells=plan.n_cells,
+        n_missing=plan.n_cells - len(cells),
         rounds=rounds,
         source=plan.published.source,
-        notes=tuple(notes_on(plan, list(cells.values()), n_cells)),
+        notes=tuple(notes_on(plan, list(cells.values()))),
         versions=versions_of(list(cells.values())),
     )
 
@@ -64,7 +63,7 @@ def _by_cell(plan: Plan, results: Sequence[Result]) -> dict[_Key, Result]:
         key = (told["host"], told["method"], told["task"], told["seed"])
         if key[0] not in plan.hosts or key[1] not in plan.methods or key[2] not in plan.tasks:
             continue
-        if key[3] not in plan.seeds:
+        if key[3] not in plan.seeds_of(key[2]):
             continue
         if key in cells and cells[key]["digest"] != result["digest"]:
             raise InputError(
@@ -78,9 +77,10 @@ def _by_cell(plan: Plan, results: Sequence[Result]) -> dict[_Key, Result]:
 def _columns(plan: Plan, cells: Mapping[_Key, Result]) -> list[Column]:
     columns = []
     for name, task in plan.tasks.items():
-        scored: Mapping[str, Any] = next((cell["data"]["score"] for key, cell in cells.items() if key[2] == name), {})
-        columns.append(Column(name, task.metrics, scored.get("n"), scored.get("split")))
-    return columns + [Column(average.name, ("mean",)) for average in averages_of(plan)]
+        split = next((cell["data"]["score"]["split"] for key, cell in cells.items() if key[2] == name), None)
+        columns.append(Column(name, task.metrics, split, task.learns))
+    learns = any(task.learns for task in plan.tasks.values())
+    return columns + [Column(average.name, ("mean",), learns=learns) for average in averages_of(plan)]
 
 
 class _OneTask:
@@ -91,7 +91,7 @@ class _OneTask:
         self.cells = {
             (method, seed): cells[host, method, task.name, seed]
             for method in plan.methods
-            for seed in plan.seeds
+            for seed in plan.seeds_of(task.name)
             if (host, method, task.name, seed) in cells
         }
         self.resampled = {metric: self._resample(metric, rounds) for metric in task.metrics}
@@ -101,13 +101,20 @@ class _OneTask:
         own = {seed: cell["scores"] for (name, seed), cell in self.cells.items() if name == method}
         return {seed: float(scores[metric]) for seed, scores in own.items() if metric in scores}
 
+    def scores_of_all_seeds(self, method: str, metric: str) -> dict[int, float]:
+        """Return what a method reaches with each seed; what does not learn reaches the same with all of them."""
+        reached = self.scores(method, metric)
+        if self.task.learns or not reached:
+            return reached
+        return dict.fromkeys(self.plan.seeds, reached[self.plan.seeds[0]])
+
     def entry(self, method: str) -> Entry:
         """Return what a method reached on this task."""
         own = [cell for (name, _), cell in self.cells.items() if name == method]
         return Entry(
             self.task.name,
             tuple(self._measure(method, metric) for metric in self.task.metrics),
-            n_missing=len(self.plan.seeds) - len(own),
+            n_missing=len(self.plan.seeds_of(self.task.name)) - len(own),
             extra_weights=max((cell["extra_weights"] for cell in own), default=None),
             seconds=float(np.mean([_seconds(cell) for cell in own])) if own else None,
             peak_mib=max((cell["peak_mib"] for cell in own if cell.get("peak_mib") is not None), default=None),
@@ -116,6 +123,7 @@ class _OneTask:
     def rounds_apart(self, method: str, metric: str, seeds: Sequence[int]) -> Rounds | None:
         """Return a method's difference to the baseline in every bootstrap round, the mean over these seeds."""
         rounds = self.resampled[metric]
+        seeds = seeds if self.task.learns else self.plan.seeds_of(self.task.name)
         pairs = [((method, seed), (self.plan.baseline, seed)) for seed in seeds]
         if not pairs or not all(one in rounds and other in rounds for one, other in pairs):
             return None
@@ -130,7 +138,7 @@ class _OneTask:
             difference = paired_difference(
                 method, self.plan.baseline, list(apart.values()), rounds, higher_is_better=better
             )
-        return _measured(metric, reached, difference, self.plan.published.of(self.host, method, self.task, metric))
+        return _measured(metric, reached, difference, self.plan.published.of(self.host, method, self.task.name, metric))
 
     def _resample(self, metric: str, rounds: int) -> dict[tuple[str, int], Rounds]:
         """Return the bootstrap rounds of every cell that was scored on the same examples as the baseline."""
@@ -155,7 +163,12 @@ def _average(
 ) -> Entry:
     """Return the average of a method over the seeds that have all tasks."""
     reached, base = (
-        average.by_seed({name: {m: task.scores(who, m) for m in task.task.metrics} for name, task in of_task.items()})
+        average.by_seed(
+            {
+                name: {metric: task.scores_of_all_seeds(who, metric) for metric in task.task.metrics}
+                for name, task in of_task.items()
+            }
+        )
         for who in (method, plan.baseline)
     )
     difference = None
@@ -176,7 +189,7 @@ def _published_row(plan: Plan, host: str, method: str) -> Row:
         Entry(
             name,
             tuple(
-                _measured(metric, {}, None, plan.published.of(host, method, task, metric)) for metric in task.metrics
+                _measured(metric, {}, None, plan.published.of(host, method, name, metric)) for metric in task.metrics
             ),
         )
         for name, task in plan.tasks.items()

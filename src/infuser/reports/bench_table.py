@@ -115,7 +115,8 @@ def table_note(table: BenchTable) -> str:
     return (
         f"{scale}Means over seeds ± half of the 95 % t-interval. Differences to {table.baseline} are paired, by seed "
         "(± again) and by test example ([low, high]: 95 % bootstrap interval). ▲ better, ▼ worse: both intervals "
-        f"exclude 0. p: paired t-test over seeds. Not corrected for the number of comparisons, {n_compared}."
+        "exclude 0. p: paired t-test over seeds. Without ±: one seed, or all alike. Not corrected for the number of "
+        f"comparisons, {n_compared}."
     )
 
 
@@ -244,20 +245,25 @@ def _sentence(table: BenchTable, row: Row, entry: Entry, *, host: str) -> str:
     one = entry.first
     apart = one.difference
     assert apart is not None
-    size, side = _plain(table, abs(apart.mean)), "higher" if apart.mean > 0 else "lower"
-    opening = {
-        "no evidence": f"No evidence that {row.method}{host} differs from {apart.against} on {entry.column}: "
-        f"{one.metric} {_signed(table, apart.mean)}",
-    }.get(
-        apart.verdict,
-        f"{row.method}{host} {apart.verdict} on {entry.column}: {one.metric} is {size} {side} than {apart.against}",
-    )
+    learns = next(column.learns for column in table.columns if column.name == entry.column)
+    alike = apart.over_seeds is None and (len(apart.per_seed) > 1 or not learns)
+    over_examples = f"{_range(table, apart.over_examples)} over test examples"
+    if apart.verdict == "no evidence":
+        opening = (
+            f"No evidence{' over seeds' if alike else ''} that {row.method}{host} differs from {apart.against} on "
+            f"{entry.column}: {one.metric} {_signed(table, apart.mean)}"
+        )
+    else:
+        size, side = _plain(table, abs(apart.mean)), "higher" if apart.mean > 0 else "lower"
+        opening = (
+            f"{row.method}{host} {apart.verdict} on {entry.column}: {one.metric} is {size} {side} than {apart.against}"
+        )
+    if alike:
+        return f"{opening} with every seed alike ({over_examples})."
     if apart.over_seeds is None:
-        return f"{opening} with one seed ({_range(table, apart.over_examples)} over test examples); run at least two."
-    return (
-        f"{opening} (95 % interval {_range(table, apart.over_seeds)} over {len(apart.per_seed)} seeds, "
-        f"{_range(table, apart.over_examples)} over test examples)."
-    )
+        return f"{opening} with one seed ({over_examples}); run at least two."
+    over_seeds = f"{_range(table, apart.over_seeds)} over {len(apart.per_seed)} seeds"
+    return f"{opening} (95 % interval {over_seeds}, {over_examples})."
 
 
 def _markdown(cell: str) -> str:

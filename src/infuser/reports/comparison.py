@@ -48,7 +48,7 @@ class ArmResult:
     per_seed: tuple[float, ...]
     mean: float
     interval: Interval | None
-    """95 % t-interval over seeds; None with one seed."""
+    """95 % t-interval over seeds; None with one seed, or if all seeds are alike."""
     extra_weights: int
     seconds: float | None
     """Mean training time of a seed."""
@@ -63,13 +63,13 @@ class Difference:
     per_seed: tuple[float, ...]
     mean: float
     over_seeds: Interval | None
-    """95 % t-interval over seeds: would other seeds say the same?"""
+    """95 % t-interval over seeds: would other seeds say the same? None with one seed, or if all seeds are alike."""
     over_examples: Interval | None
     """95 % bootstrap interval over test examples: would other test examples say the same?"""
     verdict: Verdict
     """"helps" or "hurts" only when both intervals exclude 0."""
     p_value: float | None = None
-    """Of the paired t-test over seeds; None with one seed."""
+    """Of the paired t-test over seeds; None with one seed, or if all seeds are alike."""
 
 
 @dataclass(frozen=True)
@@ -206,19 +206,22 @@ def _verdict(over_seeds: Interval | None, over_examples: Interval | None, *, hig
 
 def _sentence(metric: str, difference: Difference) -> str:
     arm, against = difference.arm, difference.against
+    over_examples = f"{signed_range(difference.over_examples)} over test examples"
+    n_seeds = len(difference.per_seed)
+    if difference.over_seeds is None and n_seeds > 1:
+        return (
+            f"No evidence over seeds that {arm} differs from {against}: {metric} {difference.mean:+.3f} with every "
+            f"seed alike ({over_examples})."
+        )
     opening = {
         "helps": f"{arm} helps: {metric} is {abs(difference.mean):.3f} higher than {against}",
         "hurts": f"{arm} hurts: {metric} is {abs(difference.mean):.3f} lower than {against}",
         "no evidence": f"No evidence that {arm} differs from {against}: {metric} {difference.mean:+.3f}",
     }[difference.verdict]
     if difference.over_seeds is None:
-        known = signed_range(difference.over_examples)
-        return f"{opening} with one seed ({known} over test examples); run at least two seeds to know more."
-    n_seeds = len(difference.per_seed)
-    return (
-        f"{opening} (95 % interval {signed_range(difference.over_seeds)} over {n_seeds} seeds, "
-        f"{signed_range(difference.over_examples)} over test examples)."
-    )
+        return f"{opening} with one seed ({over_examples}); run at least two seeds to know more."
+    over_seeds = f"{signed_range(difference.over_seeds)} over {n_seeds} seeds"
+    return f"{opening} (95 % interval {over_seeds}, {over_examples})."
 
 
 def _with_tuples(values: dict[str, Any]) -> dict[str, Any]:

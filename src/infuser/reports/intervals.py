@@ -19,13 +19,18 @@ _Floats: TypeAlias = NDArray[np.float64]
 
 _CELLS_AT_ONCE = 4_000_000
 """Bootstrap weights held at one moment: about 30 MB."""
+_SAME = 1e-12
+"""Values that are no further apart are the same: what is left of a difference of equals is rounding."""
 _FEWEST_ROUNDS = 100
 """Below this many usable rounds, the ends of an interval are guesswork."""
 
 
 def t_interval(values: Sequence[float], confidence: float = 0.95) -> Interval | None:
-    """Return the t-interval of the mean; one value alone has none."""
-    if len(values) < 2:
+    """Return the t-interval of the mean; one value alone has none, nor have values that are all the same.
+
+    Equal values come of what does not depend on the seed. An interval of no width would look like certainty.
+    """
+    if not _has_spread(values):
         return None
     from scipy.stats import t
 
@@ -36,14 +41,16 @@ def t_interval(values: Sequence[float], confidence: float = 0.95) -> Interval | 
 
 
 def paired_p_value(differences: Sequence[float]) -> float | None:
-    """Return the two-sided p-value of a paired t-test, given its differences; one alone has none."""
-    if len(differences) < 2:
+    """Return the two-sided p-value of a paired t-test, given its differences; None where `t_interval` has none."""
+    if not _has_spread(differences):
         return None
-    if np.ptp(differences) == 0:  # no spread: the test divides by zero
-        return 1.0 if differences[0] == 0 else 0.0
     from scipy.stats import ttest_1samp
 
     return float(ttest_1samp(differences, 0.0).pvalue)
+
+
+def _has_spread(values: Sequence[float]) -> bool:
+    return len(values) > 1 and float(np.ptp(values)) > _SAME
 
 
 def auc(labels: ArrayLike, scores: ArrayLike) -> float:

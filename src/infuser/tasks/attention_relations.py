@@ -10,14 +10,15 @@ Data are a folder with a train, a dev and a test file that `infuser.relations.re
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import astuple, dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
+from infuser.errors import InputError
 from infuser.registry import TASKS
-from infuser.tasks.base import Example, Prediction, Solved, Split, Task
+from infuser.tasks.base import Example, Prediction, Solved, Split, Task, Training
 from infuser.tasks.official import find_file
 
 Format = Literal["auto", "jsonl", "trex", "docred", "fewrel", "semeval"]
@@ -25,12 +26,9 @@ Format = Literal["auto", "jsonl", "trex", "docred", "fewrel", "semeval"]
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-    from infuser.methods.spectral import Spectral
     from infuser.relations.examples import RelationText
     from infuser.relations.model import AttentionRelations
     from infuser.signals import Collator
-    from infuser.steps import StepReport
-    from infuser.training import TrainSettings
 
 
 @dataclass(frozen=True)
@@ -50,6 +48,7 @@ class _Relations(Task):
     """Let the classifier know "none of them", too."""
 
     head: ClassVar[str] = "encoder"
+    takes_annotations: ClassVar[bool] = False
 
     def read(self, split: Split) -> list[Example]:
         from infuser.relations.readers import read_relations
@@ -57,13 +56,21 @@ class _Relations(Task):
         path = find_file(self.data, {"train": self.train, "dev": self.dev, "test": self.test}[split])
         return [{"text": text.text, "relations": text} for text in read_relations(path, self.format)]
 
-    def _model(self, model: PreTrainedModel, collator: Collator, seed: int) -> AttentionRelations:
+    def _model(self, model: PreTrainedModel, collator: Collator, how: Training) -> AttentionRelations:
+        if how.spectral is not None:
+            raise InputError(
+                "The encoder is read here, not trained, so SR has nothing to act on. Take spectral out of the method."
+            )
         from infuser.relations.encoders import Encoder
         from infuser.relations.model import AttentionRelations
 
         encoder = Encoder(model.train(False), collator.tokenizer, tuple(collator.sources))
         return AttentionRelations(
-            encoder, trigger=self.trigger, negatives=self.negatives, none_class=self.none_class, seed=seed
+            encoder,
+            trigger=self.trigger,
+            negatives=self.negatives,
+            none_class=self.none_class,
+            seed=how.settings.seed,
         )
 
 
@@ -88,23 +95,19 @@ class AttentionProbe(_Relations):
         collator: Collator,
         train: Sequence[Example],
         asked: Sequence[Example],
+        how: Training,
         *,
-        dev: Sequence[Example] | None,
-        settings: TrainSettings,
-        progress: bool | Callable[[StepReport], None] = True,
-        spectral: Spectral | None = None,
+        dev: Sequence[Example] | None = None,
     ) -> Solved:
         """Fit on the training triples, and answer for those of the texts that are asked about."""
-        from dataclasses import replace
-
         from infuser.relations.negatives import sample_negatives
 
         started = time.perf_counter()
-        fitted = self._model(model, collator, settings.seed).fit([one["relations"] for one in train])
+        fitted = self._model(model, collator, how).fit([one["relations"] for one in train])
         trained = time.perf_counter()
         texts = [replace(one["relations"], triples=tuple(_facts(one["relations"]))) for one in asked]
         if self.question == "gate":
-            none = sample_negatives(texts, per_triple=1.0, seed=settings.seed)
+            none = sample_negatives(texts, per_triple=1.0, seed=how.settings.seed)
             both = [
                 replace(text, triples=(*text.triples, *other.triples)) for text, other in zip(texts, none, strict=True)
             ]
@@ -162,15 +165,11 @@ class AttentionExtraction(_Relations):
         collator: Collator,
         train: Sequence[Example],
         asked: Sequence[Example],
+        how: Training,
         *,
-        dev: Sequence[Example] | None,
-        settings: TrainSettings,
-        progress: bool | Callable[[StepReport], None] = True,
-        spectral: Spectral | None = None,
+        dev: Sequence[Example] | None = None,
     ) -> Solved:
         """Fit and tune, extract, and return for each text: gold, found, right among found, right among gold."""
-        from dataclasses import astuple
-
         from infuser.relations.extracting import propose_all, say
         from infuser.relations.scores import score_relations
         from infuser.relations.tuning import best_thresholds
@@ -179,7 +178,7 @@ class AttentionExtraction(_Relations):
 
         started = time.perf_counter()
         spans: list[Source] = [SpacyEntities(), SpacyPhrases()] if self.spans == "spacy" else []
-        fitted = self._model(model, collator, settings.seed).fit([one["relations"] for one in train], spans=spans)
+        fitted = self._model(model, collator, how).fit([one["relations"] for one in train], spans=spans)
         thresholds = fitted.thresholds_
         if dev:
             tuned = [one["relations"] for one in dev]

@@ -8,7 +8,7 @@ about classes, the methods below that are.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -33,6 +33,17 @@ SPLITS: tuple[Split, ...] = ("train", "dev", "test")
 
 
 @dataclass(frozen=True)
+class Training:
+    """How a model is trained."""
+
+    settings: TrainSettings
+    progress: bool | Callable[[StepReport], None] = True
+    """Show a bar, or call this with the state of each step."""
+    spectral: Spectral | None = None
+    """The penalty of SR, if it is wanted."""
+
+
+@dataclass(frozen=True)
 class Solved:
     """What came of training a model for a task and asking it."""
 
@@ -54,6 +65,10 @@ class Task:
 
     head: ClassVar[str] = "sequence-classification"
     """Which of `infused.HEADS` answers."""
+    paths: ClassVar[tuple[str, ...]] = ("data",)
+    """Which fields name files or folders; a bench looks for them beside its settings file."""
+    takes_annotations: ClassVar[bool] = True
+    """Whether `annotations` of the examples are what the model reads; if not, its sources are asked anew."""
 
     @property
     def learns(self) -> bool:
@@ -77,22 +92,26 @@ class Task:
         """Return what the right answer to an example is, as plain values."""
         return example["label"]
 
+    def held_out_groups(self, examples: Sequence[Example]) -> Sequence[Hashable] | None:
+        """Return the group of each example where only whole groups can be held out; None where any example can be."""
+        return None
+
     def fit(
         self,
         model: PreTrainedModel,
         collator: Collator,
         examples: Sequence[Example],
+        how: Training,
         *,
-        dev: Sequence[Example] | None,
-        settings: TrainSettings,
-        progress: bool | Callable[[StepReport], None] = True,
-        spectral: Spectral | None = None,
+        dev: Sequence[Example] | None = None,
     ) -> TrainResult:
         """Fine-tune the model; with a dev set it ends with the weights that are best there."""
         from infuser.training import train
 
-        settings = replace(settings, metric=self.metrics[0])
-        return train(model, examples, collator, dev=dev, settings=settings, progress=progress, spectral=spectral)
+        settings = replace(how.settings, metric=self.metrics[0])
+        return train(
+            model, examples, collator, dev=dev, settings=settings, progress=how.progress, spectral=how.spectral
+        )
 
     def answer(
         self, model: PreTrainedModel, collator: Collator, examples: Sequence[Example], *, batch_size: int = 64
@@ -109,17 +128,15 @@ class Task:
         collator: Collator,
         train: Sequence[Example],
         asked: Sequence[Example],
+        how: Training,
         *,
-        dev: Sequence[Example] | None,
-        settings: TrainSettings,
-        progress: bool | Callable[[StepReport], None] = True,
-        spectral: Spectral | None = None,
+        dev: Sequence[Example] | None = None,
     ) -> Solved:
         """Train the model if there is something to learn from, and ask it."""
         started = time.perf_counter()
         history: list[dict[str, Any]] = []
         if self.learns:
-            fitted = self.fit(model, collator, train, dev=dev, settings=settings, progress=progress, spectral=spectral)
+            fitted = self.fit(model, collator, train, how, dev=dev)
             history = [asdict(one) for one in fitted.history]
         trained = time.perf_counter()
         predictions = self.answer(model, collator, asked)

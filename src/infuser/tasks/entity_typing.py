@@ -17,17 +17,15 @@ scores also the likeliest one.
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
 from typing import Any, TypeGuard
 
 from infuser.errors import InputError
-from infuser.reading.files import BadRow, Place, opened, read_lines
-from infuser.reading.tables import Record, read_records
+from infuser.reading.files import BadRow, Place, opened
+from infuser.reading.tables import Record, json_lines, read_records
 from infuser.registry import TASKS
 from infuser.tasks.base import Example, Prediction, Split, Task, class_options
 from infuser.tasks.entity_markers import mark_mention
@@ -97,7 +95,7 @@ class EntityTyping(Task):
         path = find_file(self.data, f"{split}.json", f"crowd/{split}.json")
         with opened(path) as file:
             is_list = file.read(64).removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"[")
-        return read_records(path) if is_list else _lines(path)
+        return read_records(path) if is_list else json_lines(path)  # the release calls both .json
 
 
 @TASKS.register("open-entity")
@@ -122,23 +120,6 @@ class Figer(EntityTyping):
 def _with_likeliest(logits: Sequence[float]) -> list[float]:
     highest = max(logits)
     return [max(logit, _YES) if logit == highest else logit for logit in logits]
-
-
-def _lines(path: Path) -> Iterator[Record]:
-    """Yield the objects of a file with one on each line, which the release calls .json all the same."""
-    for number, line in read_lines(path):
-        if isinstance(line, BadRow):
-            raise line
-        if not line.strip():
-            continue
-        place = Place(path, number)
-        try:
-            row = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            raise BadRow(place, f"is not JSON: {error}", line) from error
-        if not isinstance(row, dict):
-            raise BadRow(place, "is no object", line)
-        yield place, row
 
 
 def _of_ernie(place: Place, row: dict[str, Any]) -> Mention:

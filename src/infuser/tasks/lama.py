@@ -10,14 +10,14 @@ P@k is the share of facts whose object is among the first k words, over all fact
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from infuser.registry import TASKS
 from infuser.tasks.base import Example, Prediction
-from infuser.tasks.lama_facts import LamaFacts, answered_facts, mean_over_relations, reasons_left_out
+from infuser.tasks.lama_facts import LamaFacts, answered_facts, mean_over_relations, reasons_left_out, scored_facts
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -35,6 +35,7 @@ class Lama(LamaFacts):
     discount_others: bool = True
     """Whether other objects of the same subject and relation are taken out of the ranking."""
 
+    paths: ClassVar[tuple[str, ...]] = (*LamaFacts.paths, "vocabulary")
     metrics: ClassVar[tuple[str, ...]] = ("p@1", "p@10", "mrr", "macro p@1")
 
     def answer(
@@ -52,7 +53,7 @@ class Lama(LamaFacts):
 
     def score(self, golds: Sequence[Any], predictions: Sequence[Prediction]) -> dict[str, float]:
         """Return P@1, P@10 and the mean of 1 / rank over all facts that were ranked, and P@1 as mean over relations."""
-        ranked = answered_facts(golds, predictions, "rank")
+        ranked = scored_facts(golds, predictions, "rank")
         ranks = [rank for _, rank in ranked]
         return {
             "p@1": fmean(rank <= 1 for rank in ranks),
@@ -62,7 +63,10 @@ class Lama(LamaFacts):
         }
 
     def notes(self, golds: Sequence[Any], predictions: Sequence[Prediction]) -> dict[str, Any]:
-        """Return what belongs beside the scores: the word list, facts that were left out and why, P@1 by type."""
+        """Return what belongs beside the scores: the word list, facts that were left out and why, P@1 by type.
+
+        Beside it stands what one would reach who always names the most frequent object of a relation.
+        """
         ranked = answered_facts(golds, predictions, "rank")
         by_type: defaultdict[str, list[bool]] = defaultdict(list)
         for gold, rank in ranked:
@@ -70,32 +74,18 @@ class Lama(LamaFacts):
                 by_type[gold["type"]].append(rank <= 1)
         return {
             "vocabulary": self.vocabulary or "every whole word of the tokenizer",
-            "words": predictions[0]["words"],
+            "words": predictions[0]["words"] if predictions else 0,
             "facts": len(golds),
             "ranked": len(ranked),
             "left out": reasons_left_out(predictions),
+            **({"p@1 of the most frequent object": _by_frequency([gold for gold, _ in ranked])} if ranked else {}),
             **{f"p@1 of {name}": fmean(hits) for name, hits in sorted(by_type.items())},
         }
 
 
-def majority_ranks(examples: Sequence[Example], like: Sequence[Prediction] | None = None) -> list[Prediction]:
-    """Return the ranks of one who knows no fact, but how often each object occurs in its relation: LAMA's "Freq".
-
-    Objects are ranked by how many of these examples have them, other right ones discounted; on a tie the right one
-    comes last. With `like`, the predictions of a model, only facts that it ranked are counted and answered.
-    """
-    known = [like is None or like[place]["rank"] is not None for place in range(len(examples))]
-    counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
-    for example, counted in zip(examples, known, strict=True):
-        if counted:
-            counts[example["relation"]][example["object"]] += 1
-    answers: list[Prediction] = []
-    for example, counted in zip(examples, known, strict=True):
-        if not counted:
-            answers.append({"rank": None})
-            continue
-        of_relation = counts[example["relation"]]
-        rivals = {name: n for name, n in of_relation.items() if name not in example["others"]}
-        rank = sum(n >= of_relation[example["object"]] for n in rivals.values())
-        answers.append({"rank": rank, "answer": max(rivals, key=rivals.__getitem__), "words": len(of_relation)})
-    return answers
+def _by_frequency(golds: Sequence[Mapping[str, Any]]) -> float:
+    """Return P@1 of one who knows no fact but which object is the most frequent of each relation: LAMA's "Freq"."""
+    objects: defaultdict[str, Counter[str]] = defaultdict(Counter)
+    for gold in golds:
+        objects[gold["relation"]][gold["object"]] += 1
+    return sum(max(counts.values()) for counts in objects.values()) / len(golds)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from infuser.errors import InputError
 from infuser.registry import TASKS
 from infuser.tasks.base import Example, Prediction
-from infuser.tasks.lama_facts import LamaFacts, answered_facts, mean_over_relations, reasons_left_out
+from infuser.tasks.lama_facts import LamaFacts, answered_facts, mean_over_relations, reasons_left_out, scored_facts
 from infuser.tasks.lama_readers import Fact
 
 if TYPE_CHECKING:
@@ -74,16 +74,17 @@ class LamaChoice(LamaFacts):
 
     def score(self, golds: Sequence[Any], predictions: Sequence[Prediction]) -> dict[str, float]:
         """Return the share of right choices over all facts, and averaged over relations."""
-        answered = answered_facts(golds, predictions, "answer")
+        answered = scored_facts(golds, predictions, "answer")
         hits = [(gold["relation"], answer == gold["label"]) for gold, answer in answered]
         return {"accuracy": fmean(hit for _, hit in hits), "macro accuracy": mean_over_relations(hits)}
 
     def notes(self, golds: Sequence[Any], predictions: Sequence[Prediction]) -> dict[str, Any]:
         """Return what belongs beside the scores: what a guess would reach, and facts that were left out and why."""
         answered = answered_facts(golds, predictions, "answer")
+        chances = [1 / len(gold["choices"]) for gold, _ in answered]
         return {
             "facts": len(golds),
             "answered": len(answered),
             "left out": reasons_left_out(predictions),
-            "chance": fmean(1 / len(gold["choices"]) for gold, _ in answered),
+            **({"chance": fmean(chances)} if chances else {}),
         }

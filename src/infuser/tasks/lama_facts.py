@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from infuser.errors import InputError
-from infuser.tasks.base import Example, Prediction, Split, Task
+from infuser.tasks.base import Example, Prediction, Split, Task, Training
 from infuser.tasks.lama_readers import Fact, Part, read_facts, read_texts
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-    from infuser.methods.spectral import Spectral
     from infuser.signals import Collator
-    from infuser.steps import StepReport
-    from infuser.training import TrainResult, TrainSettings
+    from infuser.training import TrainResult
 
 
 @dataclass(frozen=True)
@@ -37,6 +35,7 @@ class LamaFacts(Task):
     "trex": who trains on them must not report these as held out."""
 
     head: ClassVar[str] = "masked-lm"
+    paths: ClassVar[tuple[str, ...]] = ("data", "corpus")
 
     def __post_init__(self) -> None:
         if self.prompt not in ("template", "evidence"):
@@ -92,16 +91,16 @@ class LamaFacts(Task):
         model: PreTrainedModel,
         collator: Collator,
         examples: Sequence[Example],
+        how: Training,
         *,
-        dev: Sequence[Example] | None,
-        settings: TrainSettings,
-        progress: bool | Callable[[StepReport], None] = True,
-        spectral: Spectral | None = None,
+        dev: Sequence[Example] | None = None,
     ) -> TrainResult:
         """Train the whole model on masked words of texts and keep its last weights; `dev` is not looked at."""
         from infuser.tasks.masked_text import train_on_masked_words
 
-        return train_on_masked_words(model, collator, examples, settings=settings, progress=progress, spectral=spectral)
+        return train_on_masked_words(
+            model, collator, examples, settings=how.settings, progress=how.progress, spectral=how.spectral
+        )
 
 
 def _spread(examples: list[Example], most: int | None) -> list[Example]:
@@ -113,11 +112,18 @@ def _spread(examples: list[Example], most: int | None) -> list[Example]:
 def answered_facts(
     golds: Sequence[Mapping[str, Any]], predictions: Sequence[Prediction], name: str
 ) -> list[tuple[Mapping[str, Any], int]]:
-    """Return the facts that were not left out, with what the model said."""
+    """Return the facts that were not left out, with what the model said; it may be none."""
     if len(golds) != len(predictions):
         raise InputError(f"{len(predictions)} predictions for {len(golds)} facts. Give one for each.")
     pairs = zip(golds, predictions, strict=True)
-    answered = [(gold, prediction[name]) for gold, prediction in pairs if prediction[name] is not None]
+    return [(gold, prediction[name]) for gold, prediction in pairs if prediction[name] is not None]
+
+
+def scored_facts(
+    golds: Sequence[Mapping[str, Any]], predictions: Sequence[Prediction], name: str
+) -> list[tuple[Mapping[str, Any], int]]:
+    """Return the same, or say that there is nothing to score."""
+    answered = answered_facts(golds, predictions, name)
     if not answered:
         reasons = "; ".join(f"{why}: {n}" for why, n in reasons_left_out(predictions).items())
         raise InputError(

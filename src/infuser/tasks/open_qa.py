@@ -7,8 +7,7 @@ best span of all, where spans of different passages are compared by how much bet
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -16,16 +15,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from infuser.errors import InputError
 from infuser.reading.files import BadRow, Place
 from infuser.tasks.answer_scores import exact_match, word_f1
-from infuser.tasks.base import Example, Prediction, Task
+from infuser.tasks.base import Example, Prediction, Task, Training
 from infuser.tasks.span_windows import WindowCollator, read_windows, training_windows, windows_of
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-    from infuser.methods.spectral import Spectral
     from infuser.signals import Collator
-    from infuser.steps import StepReport
-    from infuser.training import TrainResult, TrainSettings
+    from infuser.training import TrainResult
 
 
 @dataclass(frozen=True)
@@ -56,11 +53,9 @@ class OpenQa(Task):
         model: PreTrainedModel,
         collator: Collator,
         examples: Sequence[Example],
+        how: Training,
         *,
-        dev: Sequence[Example] | None,
-        settings: TrainSettings,
-        progress: bool | Callable[[StepReport], None] = True,
-        spectral: Spectral | None = None,
+        dev: Sequence[Example] | None = None,
     ) -> TrainResult:
         """Fine-tune the model on the passages of these questions; `dev` and `patience` have no say in it."""
         from infuser.training import train
@@ -71,8 +66,9 @@ class OpenQa(Task):
                 f"None of the {len(examples)} questions has its answer in one of its passages, so there is nothing to "
                 f"learn from. Read more of them: max_passages is {self.max_passages}."
             )
-        settings = replace(settings, metric=self.metrics[0], patience=None)
-        return train(model, windows, WindowCollator(collator), settings=settings, progress=progress, spectral=spectral)
+        settings = replace(how.settings, metric=self.metrics[0], patience=None)
+        reader = WindowCollator(collator)
+        return train(model, windows, reader, settings=settings, progress=how.progress, spectral=how.spectral)
 
     def answer(
         self, model: PreTrainedModel, collator: Collator, examples: Sequence[Example], *, batch_size: int = 64
@@ -108,14 +104,3 @@ class OpenQa(Task):
                 raise BadRow(place, f"has a passage that is no text but {passage!r}")
         # a question that nothing was found for still counts: it is answered with nothing
         return {"text": asked, "pair": list(passages[: self.max_passages]) or [""], "answers": [answer], "id": id}
-
-
-def json_object(place: Place, text: str | bytes) -> dict[str, Any]:
-    """Return the object that a row of JSON holds."""
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        raise BadRow(place, f"is not JSON: {error}", text) from error
-    if not isinstance(found, dict):
-        raise BadRow(place, "is no object", text, advice="Compare it with the official files.")
-    return found

@@ -15,16 +15,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal
 
 from infuser.errors import InputError
-from infuser.reading.files import BadRow, Place, read_lines
-from infuser.reading.tables import Record
+from infuser.reading.files import BadRow, Place
+from infuser.reading.tables import json_lines
 from infuser.registry import TASKS
 from infuser.tasks.base import Example, Split
 from infuser.tasks.official import dataset_records, find_file, is_datasets_name
-from infuser.tasks.open_qa import OpenQa, json_object
+from infuser.tasks.open_qa import OpenQa
 
 _Row = tuple[Place, dict[str, Any], list[Any]]
 """Where a question stands, the question, its passages."""
@@ -59,8 +58,8 @@ class QuasarT(OpenQa):
         """Yield the questions of the official files with their passages."""
         questions = find_file(self.data, f"questions/{split}_questions.json")
         contexts = find_file(self.data, f"contexts/{self.contexts}/{split}_contexts.json")
-        found = {_uid(place, row): self._passages(place, row) for place, row in _json_lines(contexts)}
-        for place, row in _json_lines(questions):
+        found = {_uid(place, row): self._passages(place, row) for place, row in json_lines(contexts)}
+        for place, row in json_lines(questions):
             uid = _uid(place, row)
             if uid not in found:
                 raise BadRow(place, f"has the uid {uid!r}, for which {contexts} holds no passages")
@@ -79,12 +78,3 @@ def _uid(place: Place, row: dict[str, Any]) -> str:
     if not isinstance(row.get("uid"), str):
         raise BadRow(place, f"has no uid that is a text but {row.get('uid')!r}", row)
     return str(row["uid"])
-
-
-def _json_lines(path: Path) -> Iterator[Record]:
-    for number, line in read_lines(path):
-        if isinstance(line, BadRow):
-            raise line
-        if line.strip():
-            place = Place(path, number)
-            yield place, json_object(place, line)

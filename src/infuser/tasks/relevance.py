@@ -77,6 +77,10 @@ class Relevance(Tabular):
         """Return the label as it stands in the table, and which rows are ranked together."""
         return {"label": example["grade"], "group": example["group"]}
 
+    def held_out_groups(self, examples: Sequence[Example]) -> list[str]:
+        """Return the queries, since the texts of one are ranked against each other."""
+        return [example["group"] for example in examples]
+
     def score(self, golds: Sequence[Any], predictions: Sequence[Prediction]) -> dict[str, float]:
         """Return every metric of these predictions."""
         if len(golds) != len(predictions):
@@ -105,7 +109,7 @@ class Relevance(Tabular):
     def divide(self, rows: list[Record]) -> tuple[list[Record], list[Record]]:
         """Hold out whole queries, so that none is in two parts."""
         groups = [example["group"] for _, example in rows]
-        return hold_out_groups(rows, groups, share=self.hold_out, seed=self.seed)
+        return hold_out_groups(rows, groups, share=self.dev_share, seed=self.seed)
 
 
 def rankable(grades: Sequence[float] | NDArray[np.float64], groups: Sequence[str]) -> list[list[int]]:

@@ -38,26 +38,26 @@ class Tabular(Task):
     """The file of the dev part; None holds it out of the training rows."""
     test: str | None = None
     """The file of the test part; None holds it out of the training rows."""
-    hold_out: float = 0.1
-    """Share of the training rows for each part without a file; 0 keeps all, and there is no such part then."""
+    dev_share: float = 0.1
+    """Share of the training rows for dev, and for test, where they have no file; with 0 there is no such part then."""
     label: str = "label"
     """The column that holds the label; a test part without it is read all the same."""
     seed: int = 0
     """Decides which rows are held out, whatever the seed of training is."""
 
     def __post_init__(self) -> None:
-        if not 0 <= self.hold_out < 0.5:
-            raise InputError(f"The setting hold_out is {self.hold_out!r}; give a share of at least 0 and below 0.5.")
+        if not 0 <= self.dev_share < 0.5:
+            raise InputError(f"The setting dev_share is {self.dev_share!r}; give a share of at least 0 and below 0.5.")
 
     def rows(self, split: Split) -> list[Record]:
         """Return the examples of a part with their places, as `convert` makes them."""
         name: str | None = getattr(self, split)
         if split != "train" and name is not None:
             return self._load(name, split)
-        if split != "train" and self.hold_out == 0:
-            raise InputError(f"{self.data!r} has no {split} part. Name its file, {split} = FILE, or set hold_out.")
+        if split != "train" and self.dev_share == 0:
+            raise InputError(f"{self.data!r} has no {split} part. Name its file, {split} = FILE, or set dev_share.")
         left, held = self._load(self.train, "train"), {}
-        for part in ("test", "dev") if self.hold_out else ():
+        for part in ("test", "dev") if self.dev_share else ():
             if getattr(self, part) is None:
                 left, held[part] = self.divide(left)
         return left if split == "train" else held[split]
@@ -136,8 +136,8 @@ class Table(Tabular):
     def divide(self, rows: list[Record]) -> tuple[list[Record], list[Record]]:
         """Hold out the same share of every label; of scores, any."""
         if not self.regression:
-            return hold_out(rows, share=self.hold_out, seed=self.seed)
-        return hold_out_groups(rows, [str(place) for place, _ in rows], share=self.hold_out, seed=self.seed)
+            return hold_out(rows, share=self.dev_share, seed=self.seed)
+        return hold_out_groups(rows, [str(place) for place, _ in rows], share=self.dev_share, seed=self.seed)
 
     def _labels(self) -> list[str]:
         return list_labels(self.rows("train"))
