@@ -10,7 +10,7 @@ each from the start, with one thread per process, in turn; the fastest of the ro
 speed-up, and how far each score is from that of one process: 0 where a cell is computed by one process alone, and
 within what another seed changes where two train together, since their dropout differs.
 
-    python benchmarks/bench_processes.py     # about ten minutes
+    python benchmarks/bench_processes.py     # about eight minutes
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def main() -> None:
     """Run all ways in turn, print and keep what they took."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--examples", type=int, default=600)
+    parser.add_argument("--examples", type=int, default=300)
     given = parser.parse_args()
     seconds: dict[str, list[float]] = {way: [] for way in WAYS}
     reached: dict[str, dict[str, float]] = {}

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from infuser.errors import InfuserError, InputError
+from infuser.errors import InputError, MissingExtraError
 from infuser.reading.files import Place
 from infuser.reading.tables import Record
 
@@ -43,7 +43,7 @@ def dataset_records(data: str, *splits: str) -> Iterator[Record]:
     try:
         from datasets import load_dataset
     except ImportError as error:
-        raise InfuserError(f"{data!r} needs the datasets library: pip install 'infuser[datasets]'.") from error
+        raise MissingExtraError(f"{data!r} needs the datasets library: pip install 'infuser[datasets]'.") from error
 
     name, *config = data.removeprefix(_PREFIX).split(",")
     try:
