@@ -41,7 +41,6 @@ Paths start from where the file lies.
 from __future__ import annotations
 
 import difflib
-import tomllib
 import typing
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -49,6 +48,7 @@ from pathlib import Path
 from typing import Any
 
 from infuser.errors import InputError
+from infuser.reading.files import read_toml
 from infuser.reading.source_settings import fits, told
 
 _TOP = {"title", "seeds", "baseline", "average", "host", "source", "method", "task", "train", "tune", "sweep"}
@@ -150,12 +150,7 @@ def read_bench(path: Path) -> Bench:
     """Read a settings file; what it cannot mean is an error that names the place."""
     from infuser.bench.expanding import expand
 
-    try:
-        said = tomllib.loads(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise InputError(f"Cannot read the settings file {str(path)!r}: {error.strerror}.") from error
-    except ValueError as error:
-        raise InputError(f"{path} is not TOML: {error}.") from error
+    said = read_toml(path, "settings file")
     return expand(make_bench(said, str(path), path.parent), said, str(path))
 
 

@@ -9,6 +9,7 @@ import csv
 import gzip
 import json
 import sys
+import tomllib
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -124,6 +125,16 @@ def read_json(path: Path) -> Any:
         if isinstance(error, InputError):
             raise
         raise InputError(f"{path} is not JSON: {error}.") from error
+
+
+def read_toml(path: Path, what: str) -> dict[str, Any]:
+    """Return what a TOML file holds; `what` says in errors what it should be."""
+    try:
+        return tomllib.loads(path.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise InputError(f"Cannot read the {what} {str(path)!r}: {error.strerror}.") from error
+    except ValueError as error:
+        raise InputError(f"{path} is not TOML: {error}.") from error
 
 
 def csv_rows(path: Path) -> Iterator[Row | BadRow]:

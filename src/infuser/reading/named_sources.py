@@ -18,7 +18,7 @@ from typing import Any
 
 import infuser.sources  # noqa: F401  # enters the classes into the registry
 from infuser.errors import InputError
-from infuser.reading.files import read_json
+from infuser.reading.files import read_json, read_toml
 from infuser.reading.lists import LISTED, read_aliases, read_list
 from infuser.reading.source_settings import check_complete, check_settings, fields_of
 from infuser.registry import SOURCES
@@ -107,12 +107,7 @@ def from_file(path: Path) -> list[Source]:
     if path.suffix.lower() == ".json":
         listed = read_json(path)
     else:
-        try:
-            listed = tomllib.loads(path.read_text(encoding="utf-8"))
-        except OSError as error:
-            raise InputError(f"Cannot read the sources file {str(path)!r}: {error.strerror}.") from error
-        except ValueError as error:
-            raise InputError(f"{path} is not TOML: {error}.") from error
+        listed = read_toml(path, "sources file")
     entries = listed.get("source") if isinstance(listed, dict) else listed
     if not isinstance(entries, list) or not entries:
         raise InputError(f"{path} lists no sources. Write [[source]] tables with kind = 'entities' and file = '...'.")
