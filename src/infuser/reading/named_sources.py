@@ -104,10 +104,7 @@ def from_path(kind: str, path: Path, settings: Mapping[str, Any]) -> Source:
 
 def from_file(path: Path) -> list[Source]:
     """Return the sources that a TOML or JSON file lists; its paths start from where it lies."""
-    if path.suffix.lower() == ".json":
-        listed = read_json(path)
-    else:
-        listed = read_toml(path, "sources file")
+    listed = read_json(path) if path.suffix.lower() == ".json" else read_toml(path, "sources file")
     entries = listed.get("source") if isinstance(listed, dict) else listed
     if not isinstance(entries, list) or not entries:
         raise InputError(f"{path} lists no sources. Write [[source]] tables with kind = 'entities' and file = '...'.")
