@@ -74,18 +74,21 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("benches", nargs="*", default=BENCHES, help="which of settings/*.toml")
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--tables", action="store_true", help="train nothing: tables of what is finished")
     given = parser.parse_args()
-    count_company()
-    choose_masked_texts()
+    if not given.tables:
+        count_company()
+        choose_masked_texts()
     done = json.loads(RESULT.read_text(encoding="utf-8")) if RESULT.exists() else {}
     for name in given.benches:
         bench = read_bench(Path(__file__).parent / "settings" / f"{name}.toml")
-        run_bench(
-            bench,
-            RUN,
-            n_workers=given.workers,
-            tell=lambda cell, report: None if report else print(f"{cell}: done", flush=True),
-        )
+        if not given.tables:
+            run_bench(
+                bench,
+                RUN,
+                n_workers=given.workers,
+                tell=lambda cell, report: None if report else print(f"{cell}: done", flush=True),
+            )
         done[name] = kept(bench)
         write_whole(RESULT, json.dumps(done, indent=1) + "\n")
 
