@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import infuser.tasks.catalogue  # noqa: F401  # enters the tasks into the registry
-from infuser.bench.settings import Arm, Bench, TaskEntry
+from infuser.bench.settings import Arm, Bench, TaskEntry, check_names
 from infuser.errors import InputError
 from infuser.registry import METHODS, TASKS
 from infuser.tasks.base import Task
@@ -26,7 +26,7 @@ _OF_TRIALS = "n_train"
 def make_task(bench: Bench, entry: TaskEntry) -> Task:
     """Return the task that an entry names; its paths start from where the settings file lies."""
     cls = TASKS[entry.kind]
-    _check_known(entry.settings, [field.name for field in fields(cls)], f"[task.{entry.name}]: {entry.kind}")
+    check_names(entry.settings, [field.name for field in fields(cls)], f"[task.{entry.name}]: {entry.kind}")
     if "data" not in entry.settings:
         raise InputError(f"[task.{entry.name}] has no data. Give a folder, or datasets:NAME.")
     placed = {
@@ -65,7 +65,7 @@ def make_method(arm: Arm) -> Any:
     from infuser.methods.kar import EVERY_CANDIDATE
 
     cls = METHODS[arm.kind]
-    _check_known(arm.settings, [field.name for field in fields(cls)], f"[method.{arm.name}]: {arm.kind}")
+    check_names(arm.settings, [field.name for field in fields(cls)], f"[method.{arm.name}]: {arm.kind}")
     settings = {name: tuple(value) if isinstance(value, list) else value for name, value in arm.settings.items()}
     if cls is infuser.methods.Kar:
         settings.setdefault("threshold", EVERY_CANDIDATE)
@@ -81,7 +81,7 @@ def make_training(bench: Bench, task: str, more: Mapping[str, Any]) -> TrainSett
 
     given = {**bench.train, **bench.tasks[task].train, **more}
     given.pop(_OF_TRIALS, None)
-    _check_known(given, [field.name for field in fields(TrainSettings)], "[train]")
+    check_names(given, [field.name for field in fields(TrainSettings)], "[train]")
     try:
         return TrainSettings(**given)
     except TypeError as error:
@@ -96,7 +96,7 @@ def make_sampling(bench: Bench, arm: Arm, frequencies: Mapping[str, int]) -> Sam
     if not isinstance(given, Mapping):
         raise InputError(f"[method.{arm.name}]: select is {arm.select!r}; it can be 'sampling' or a table of settings.")
     known = [field.name for field in fields(Sampling) if field.init]
-    _check_known(given, known, f"[method.{arm.name}]: select")
+    check_names(given, known, f"[method.{arm.name}]: select")
     settings = dict(given)
     if isinstance(settings.get("graph"), str):
         settings["graph"] = str(Path(bench.folder) / settings["graph"])
@@ -131,9 +131,3 @@ def check(bench: Bench) -> None:
         data = read_data(task, entry)
         if task.learns and grid(bench) and not data.held_out:
             raise InputError(f"Nothing is held out of {name}, so nothing can be tuned. Set hold_out, or drop [tune].")
-
-
-def _check_known(given: Mapping[str, Any], known: list[str], where: str) -> None:
-    from infuser.bench.settings import check_names
-
-    check_names(given, known, where)

@@ -167,19 +167,16 @@ def _make(
     options: dict[str, Any] = dict(task.head_options())
     if task.learns and task.head != "masked-lm":
         options["ignore_mismatched_sizes"] = True  # a checkpoint may have a head for other labels
-    if host.random_weights:
-        known = load_model(checkpoint, task.head, **options)
-        given: Any = type(known)(known.config)
-    else:
-        given = checkpoint
     tokenizer = load_tokenizer(checkpoint)
+    start: Any = checkpoint
+    loading: dict[str, Any] = {"task": task.head, **options}
+    if host.random_weights or arm.kind is None:
+        start, loading = load_model(checkpoint, **loading), {}
+    if host.random_weights:
+        start = type(start)(start.config)
     if arm.kind is None:
-        model = load_model(checkpoint, task.head, **options) if given is checkpoint else given
-        return model, Collator(tokenizer, max_length=_longest(model, tokenizer, host)), None
-    if given is checkpoint:
-        infused = infuse(given, make_method(arm), sources=sources, task=task.head, tokenizer=tokenizer, **options)
-    else:
-        infused = infuse(given, make_method(arm), sources=sources, tokenizer=tokenizer)
+        return start, Collator(tokenizer, max_length=_longest(start, tokenizer, host)), None
+    infused = infuse(start, make_method(arm), sources=sources, tokenizer=tokenizer, **loading)
     return infused.model, infused.collator(max_length=_longest(infused.model, tokenizer, host)), infused
 
 

@@ -29,7 +29,6 @@ Example = dict[str, Any]
 Prediction = Any
 """Plain values that JSON can hold; for classes, the logits."""
 Split = Literal["train", "dev", "test"]
-SPLITS: tuple[Split, ...] = ("train", "dev", "test")
 
 
 @dataclass(frozen=True)
