@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 import torch
@@ -10,10 +12,12 @@ from tiny_infusions import KNOWN_TEXT, infuse_tiny
 
 import infuser
 from infuser.errors import InputError
-from infuser.explaining import explain, label_names, probabilities, source_names, strongest_change
+from infuser.explaining import explain, label_names, probabilities, source_names
 from infuser.hosts import is_new_weight
+from infuser.relations.encoders import Encoder
 from infuser.reports import Explanation
 from infuser.sources import Correlation, Entities
+from infuser.types import Annotations
 
 TEXT, PAIR = "buy glipizide tablets", "the pharmacy near Zürich"
 
@@ -110,7 +114,12 @@ def test_the_strongest_change_is_the_strongest_of_all() -> None:
         for layer in range(2)
         for head in range(2)
     }
-    assert strongest_change(infused, TEXT, PAIR) == max(changes, key=lambda place: changes[place])
+    strongest = explain(infused, TEXT, PAIR, layer="strongest")
+    assert (strongest.layer, strongest.head) == max(changes, key=lambda place: changes[place])
+    assert strongest.changes is not None
+    assert {place: float(strongest.changes[place]) for place in changes} == pytest.approx(changes)
+    unchanged = explain(infuse(learned=False), TEXT, PAIR, layer="strongest", off=["correlation"])
+    assert (unchanged.layer, unchanged.head) == (1, None)
 
 
 def test_a_model_in_training_is_explained_without_dropout_and_goes_on_training() -> None:
@@ -154,3 +163,62 @@ def test_a_method_between_the_blocks_is_seen_in_the_attention_above_it(method: s
     explanation = explain(infused, KNOWN_TEXT, layer=-1)
     assert np.abs(explanation.infused - explanation.plain).max() > 1e-3
     assert infused.model.config._attn_implementation == before
+
+
+def test_a_source_that_is_off_has_no_map_and_no_part_in_the_answer() -> None:
+    infused = infuse()
+    whole, half = explain(infused, TEXT, PAIR), explain(infused, TEXT, PAIR, off=["correlation"])
+    assert (half.off, list(half.maps), half.terms) == (("correlation",), ["entities"], [])
+    assert list(half.found) == ["entities", "correlation"] and half.found == whole.found
+    assert half.answer_plain == whole.answer_plain and half.answer_infused != whole.answer_infused
+    assert half.answer_infused == pytest.approx(whole.answers_without["correlation"])
+    assert list(whole.answers_without) == ["entities", "correlation"] and list(half.answers_without) == ["entities"]
+    with pytest.raises(InputError, match="no source 'graph' to leave out: this model has entities, correlation"):
+        explain(infused, TEXT, off=["graph"])
+
+
+def test_sources_are_not_asked_about_what_they_have_found_already() -> None:
+    infused = infuse()
+    (found,) = infused.collator().annotate([TEXT], [PAIR])
+    silent = [Annotations(one.text) for one in found]
+    assert explain(infused, TEXT, PAIR, found=found).to_dict() == explain(infused, TEXT, PAIR).to_dict()
+    assert not any(drawn.any() for drawn in explain(infused, TEXT, PAIR, found=silent).maps.values())
+
+
+@pytest.mark.parametrize("method", ["kar", "ernie"])
+def test_mentions_come_with_their_candidates_and_what_was_chosen(method: str) -> None:
+    infused = infuse_tiny("bert", "sequence-classification", method, num_hidden_layers=3)
+    mentions = explain(infused, KNOWN_TEXT).mentions
+    (bridge,) = (one for one in mentions if one.text == "old bridge" and one.base == mentions[0].base)
+    assert {one.id: one.prior for one in bridge.candidates} == pytest.approx({"Q1": 0.75, "Q2": 0.25})
+    if method == "kar":
+        linked = infused.link([KNOWN_TEXT])[0]
+        assert [(one.start, one.end, one.id, one.base) for one in mentions] == [
+            (one.start, one.end, one.id, one.base) for one in linked
+        ]
+        assert [one.score for one in mentions] == pytest.approx([one.score for one in linked])
+    else:  # the most probable; what lies inside a longer mention has none
+        assert bridge.id == "Q1" and bridge.candidates[0].weight == 1
+        assert {one.id for one in mentions if one.text == "bridge"} == {None}
+    first = explain(infused, KNOWN_TEXT).to_dict()
+    names = source_names(infused.sources)
+    without = explain(infused, KNOWN_TEXT, off=names[:1])
+    assert {one.base for one in without.mentions} == {one.base for one in mentions} - {mentions[0].base}
+    assert without.to_dict()["answer_infused"] == pytest.approx(first["answers_without"][names[0]], abs=2e-6)
+
+
+def test_a_plain_encoder_shows_its_attention() -> None:
+    explanation = explain(Encoder(tiny_host("bert"), tiny_tokenizer("bert")), TEXT, layer=0, head=1)
+    assert (explanation.layer, explanation.head, explanation.maps) == (0, 1, {})
+    np.testing.assert_allclose(explanation.plain.sum(axis=1), 1, atol=1e-9)
+    np.testing.assert_array_equal(explanation.plain, explanation.infused)
+
+
+def test_an_explanation_comes_back_from_json_whole() -> None:
+    infused = infuse_tiny("bert", "sequence-classification", "kar", num_hidden_layers=3)
+    told = explain(infused, KNOWN_TEXT).to_dict()
+    again = Explanation.from_dict(json.loads(json.dumps(told, allow_nan=False)))
+    assert again.to_dict() | {"found": {}} == told | {"found": {}}  # candidates are told with the mentions
+    assert again.mentions and {name: one.spans for name, one in again.found.items()} == {
+        name: one.spans for name, one in explain(infused, KNOWN_TEXT).found.items()
+    }

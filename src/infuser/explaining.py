@@ -1,9 +1,9 @@
-"""What knowledge does to one text: its maps, one layer's attention and the answer, without and with it."""
+"""What knowledge does to one text: what was found, its maps, attention and the answer, without and with it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Literal, Protocol
 
 import numpy as np
 import torch
@@ -13,57 +13,90 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from infuser.errors import InputError, UnknownNameError
 from infuser.hosts import showing_weights
-from infuser.infused import Infused
+from infuser.hosts.watching import answering
+from infuser.infused import longest_input
+from infuser.linking.mentions import Mention
+from infuser.methods.entity_reader import Trace
 from infuser.registry import SOURCES
 from infuser.reports.explanation import Explanation
-from infuser.signals import draw_maps
+from infuser.signals import Collator, draw_maps
+from infuser.signals.candidates import bases_among
 from infuser.signals.long_texts import shorten
 from infuser.sources.selective import bare
-from infuser.types import Source
+from infuser.types import Annotations, Source
 
+Layer = int | Literal["strongest"]
+"""A layer by its number, negative ones counted from the last; or the one where knowledge changes most."""
+
+_ROUNDING = 1e-6
+"""A change of attention that is no larger is none."""
 _WORD_STARTS = ("##", "Ġ", "▁")
 """Marks of tokenizers at the head of a piece; `reports` puts words together by them."""
 
 
+class Explained(Protocol):
+    """An `Infused`, or an encoder that holds no knowledge."""
+
+    @property
+    def model(self) -> PreTrainedModel: ...
+    @property
+    def tokenizer(self) -> PreTrainedTokenizerBase: ...
+    @property
+    def sources(self) -> tuple[Source, ...]: ...
+
+
 def explain(
-    infused: Infused, text: str, pair: str | None = None, *, layer: int = -1, head: int | None = None
+    infused: Explained,
+    text: str,
+    pair: str | None = None,
+    *,
+    layer: Layer = -1,
+    head: int | None = None,
+    off: Collection[str] = (),
+    found: Sequence[Annotations] | None = None,
 ) -> Explanation:
     """Return what knowledge changed in one text or pair, seen at one layer and one head (None: the mean over heads).
 
-    A negative layer counts from the last one. The maps are drawn as the sources gave them, without the row and column
-    that a method may add for [CLS].
+    layer: a negative one counts from the last; "strongest" takes the head that knowledge changes most, of all layers.
+    off: names of sources (see `source_names`) that are left out, as if they had found nothing.
+    found: what the sources found in this text, from `Collator.annotate`; None asks them.
+
+    The maps are drawn as the sources gave them, without the row and column that a method may add for [CLS]. Of an
+    encoder without sources the attention is told alone: with knowledge and without are the same.
     """
-    batch, plain, changed = _run_both(infused, text, pair)
-    n_layers = len(changed.attentions)
-    place = _within(layer, n_layers, "layer")
-    which = None if head is None else _within(head, changed.attentions[place].shape[1], "head")
+    names = source_names(infused.sources)
+    if unknown := sorted(set(off) - set(names)):
+        raise InputError(f"There is no source {unknown[0]!r} to leave out: this model has {', '.join(names)}.")
+    if found is None:
+        (found,) = _collator(infused).annotate([text], None if pair is None else [pair])
+    on = tuple(_silent(one) if name in off else one for name, one in zip(names, found, strict=True))
+    batch = _batch(infused, text, pair, [on])
+    bases = bases_among(infused.sources)
+    trace = Trace() if bases else None
+    plain = _run(infused.model, _without_knowledge(batch))
+    changed = _run(infused.model, batch, **({} if trace is None else {"knowledge_trace": trace})) if names else plain
+    changes = _changes(plain, changed)
+    place, which = _choose(layer, head, changes)
+    maps = dict(zip(names, _maps(batch, len(names)), strict=True)) if names else {}
     terms = batch.get("knowledge_terms")
     return Explanation(
         words=_labels(infused.tokenizer, text, pair, batch["input_ids"][0]),
         terms=[] if terms is None else list(infused.tokenizer.convert_ids_to_tokens(terms[0].tolist())),
-        maps=dict(zip(source_names(infused.sources), _maps(batch, len(infused.sources)), strict=True)),
+        maps={name: drawn for name, drawn in maps.items() if name not in off},
         plain=_attention(plain, place, which),
         infused=_attention(changed, place, which),
         layer=place,
         head=which,
         text=text,
         pair=pair,
-        answer_plain=_answer(infused.model, plain),
-        answer_infused=_answer(infused.model, changed),
+        answer_plain=_answer(infused.model, plain.logits) if classifies(infused.model) else None,
+        answer_infused=_answer(infused.model, changed.logits) if classifies(infused.model) else None,
+        answers_without=_answers_without(infused, text, pair, dict(zip(names, on, strict=True)), off),
+        found=dict(zip(names, found, strict=True)),
+        off=tuple(name for name in names if name in off),
+        changes=changes,
+        mentions=() if trace is None else _mentions(infused, on, batch, trace),
     )
-
-
-def strongest_change(infused: Infused, text: str, pair: str | None = None) -> tuple[int, int]:
-    """Return the (layer, head) whose attention knowledge changes most anywhere in this text, counted from 0."""
-    _, plain, changed = _run_both(infused, text, pair)
-    changes = torch.stack(  # (layers, heads)
-        [
-            (one - other).abs().amax(dim=(0, 2, 3))
-            for one, other in zip(changed.attentions, plain.attentions, strict=True)
-        ]
-    )
-    layer, head = divmod(int(changes.argmax()), changes.shape[1])
-    return layer, head
 
 
 def source_names(sources: Sequence[Source]) -> list[str]:
@@ -94,22 +127,48 @@ def probabilities(model: PreTrainedModel, logits: Tensor) -> Tensor:
     return logits.float().softmax(dim=-1)
 
 
-def _run_both(infused: Infused, text: str, pair: str | None) -> tuple[dict[str, Tensor], Any, Any]:
-    """Return the batch of one text and what the model gives for it without knowledge and with it."""
-    batch = infused.batch([text], None if pair is None else [pair])
-    bare = {name: tensor for name, tensor in batch.items() if not name.startswith("knowledge_")}
-    return batch, _run(infused.model, bare), _run(infused.model, batch)
+def _silent(found: Annotations) -> Annotations:
+    """Return the annotations of a source that found nothing."""
+    return Annotations(found.text)
 
 
-@torch.inference_mode()
-def _run(model: PreTrainedModel, batch: Mapping[str, Tensor]) -> Any:
-    was_training = model.training
-    model.train(False)  # dropout would blur what is compared
-    try:
-        with showing_weights(model):
-            return model(**batch, output_attentions=True)
-    finally:
-        model.train(was_training)
+def _collator(infused: Explained) -> Collator:
+    longest = longest_input(infused.model, infused.tokenizer)
+    return Collator(infused.tokenizer, infused.sources, max_length=longest)
+
+
+def _batch(infused: Explained, text: str, pair: str | None, rows: Sequence[Sequence[Annotations]]) -> dict[str, Tensor]:
+    """Return a batch that holds one text again and again, each time with other annotations."""
+    examples = [{"text": text, "pair": pair, "annotations": tuple(row)} for row in rows]
+    return {name: tensor.to(infused.model.device) for name, tensor in _collator(infused)(examples).items()}
+
+
+def _without_knowledge(batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {name: tensor for name, tensor in batch.items() if not name.startswith("knowledge_")}
+
+
+def _run(model: PreTrainedModel, batch: Mapping[str, Tensor], **options: Any) -> Any:
+    with answering(model), showing_weights(model):  # dropout would blur what is compared
+        return model(**batch, output_attentions=True, **options)
+
+
+def _changes(plain: Any, changed: Any) -> NDArray[np.float64]:
+    """Return the largest change anywhere in the text for each head of each layer."""
+    pairs = zip(changed.attentions, plain.attentions, strict=True)
+    changes = torch.stack([(one - other).abs().amax(dim=(0, 2, 3)) for one, other in pairs])
+    largest: NDArray[np.float64] = changes.double().cpu().numpy()
+    return largest
+
+
+def _choose(layer: Layer, head: int | None, changes: NDArray[np.float64]) -> tuple[int, int | None]:
+    """Return the layer and the head that were asked for, counted from 0."""
+    n_layers, n_heads = changes.shape
+    if layer == "strongest":
+        if changes.max() <= _ROUNDING:
+            return n_layers - 1, None
+        strongest = int(changes.argmax())
+        return strongest // n_heads, strongest % n_heads
+    return _within(layer, n_layers, "layer"), None if head is None else _within(head, n_heads, "head")
 
 
 def _within(number: int, n: int, what: str) -> int:
@@ -161,9 +220,42 @@ def _labels(tokenizer: PreTrainedTokenizerBase, text: str, pair: str | None, ids
     return labels
 
 
-def _answer(model: PreTrainedModel, out: Any) -> dict[str, float] | None:
-    """Return the probability of each label if the model classifies texts, else None."""
-    logits = getattr(out, "logits", None)
-    if logits is None or not type(model).__name__.endswith("ForSequenceClassification"):
-        return None
+def classifies(model: PreTrainedModel) -> bool:
+    """Tell whether a model gives whole texts labels."""
+    return type(model).__name__.endswith("ForSequenceClassification")
+
+
+def _answer(model: PreTrainedModel, logits: Tensor) -> dict[str, float]:
+    """Return the probability of each label for the first text of a batch."""
     return dict(zip(label_names(model), probabilities(model, logits)[0].tolist(), strict=True))
+
+
+def _answers_without(
+    infused: Explained, text: str, pair: str | None, found: Mapping[str, Annotations], off: Collection[str]
+) -> dict[str, dict[str, float]]:
+    """Return the answer without each source that is on, all in one batch; nothing if the model classifies no texts."""
+    left_out = [name for name in found if name not in off]
+    if not left_out or not classifies(infused.model):
+        return {}
+    rows = [[_silent(one) if name == out else one for name, one in found.items()] for out in left_out]
+    with answering(infused.model):
+        logits = infused.model(**_batch(infused, text, pair, rows)).logits
+    return {name: _answer(infused.model, logits[place : place + 1]) for place, name in enumerate(left_out)}
+
+
+def _mentions(
+    infused: Explained, found: Sequence[Annotations], batch: dict[str, Tensor], trace: Trace
+) -> tuple[Mention, ...]:
+    """Return what each knowledge base's mentions may mean, and what the model made of it."""
+    from infuser.linking.linking import mentions_in
+    from infuser.linking.mentions import chosen_by_weight, without_overlaps
+
+    knowledge: Any = infused.model.base_model.knowledge
+    mentions: list[Mention] = []
+    for place, base in bases_among(infused.sources).items():
+        threshold = getattr(knowledge[base.name], "threshold", None)
+        told = mentions_in(base.name, 0, found[place], batch, trace, -np.inf if threshold is None else threshold)
+        # a linker decides by its threshold; without one, what was put into the text says what was chosen
+        told = without_overlaps(told) if threshold is not None else [chosen_by_weight(one) for one in told]
+        mentions += sorted(told, key=lambda one: (one.start, one.end))
+    return tuple(mentions)

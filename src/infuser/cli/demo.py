@@ -173,7 +173,7 @@ def _report(
     import numpy as np
 
     import infuser
-    from infuser.explaining import explain, strongest_change
+    from infuser.explaining import explain
     from infuser.reports.comparison import compare
     from infuser.reports.report import write_report
 
@@ -186,8 +186,7 @@ def _report(
     explanations = []
     for place in [*order[:3].tolist(), int(order[-1])]:  # three that knowledge mended most, one that it spoilt most
         text, pair = trial.test[place]["text"], trial.test[place]["pair"]
-        layer, head = strongest_change(infused, text, pair)
-        explanations.append(explain(infused, text, pair, layer=layer, head=head))
+        explanations.append(explain(infused, text, pair, layer="strongest"))
     write_report(
         out / "report.html",
         title="Infuser demo: query-to-ad relevance with rare words",

@@ -249,12 +249,11 @@ def _spectra(
 
 def _explanations(infused: Infused, found: Diagnosis) -> list[Explanation]:
     """Return maps and attention of the clearest examples that were mended, and of those that were spoilt."""
-    from infuser.explaining import explain, strongest_change
+    from infuser.explaining import explain
 
     told = []
     for mended, what in ((True, "Mended"), (False, "Spoilt")):
         for flip in found.clearest(mended=mended)[:_N_EXPLAINED]:
-            layer, head = strongest_change(infused, flip.text, flip.pair)
-            explanation = explain(infused, flip.text, flip.pair, layer=layer, head=head)
+            explanation = explain(infused, flip.text, flip.pair, layer="strongest")
             told.append(replace(explanation, title=f"{what}: {flip.text[:80]}"))
     return told

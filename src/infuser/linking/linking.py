@@ -139,7 +139,7 @@ class _Linker:
             mentions = [
                 mention
                 for place, base in self.bases.items()
-                for mention in _mentions(base.name, i, window.found[place], batch, trace, self.thresholds[base.name])
+                for mention in mentions_in(base.name, i, window.found[place], batch, trace, self.thresholds[base.name])
             ]
             n_found = sum(len(window.found[place].spans) for place in self.bases)
             parts = window.halves() if is_full[i] and len(mentions) < n_found else []
@@ -151,10 +151,10 @@ class _Linker:
         return read
 
 
-def _mentions(
+def mentions_in(
     name: str, row: int, found: Annotations, batch: dict[str, Tensor], trace: Trace, threshold: float
 ) -> list[Mention]:
-    """Return the mentions of one base in one text, as the spans that the encoder read."""
+    """Return the mentions of one base in one row of a batch, as the spans that the encoder read."""
     spans = batch[part_name(name, "spans")][row]
     places = batch[part_name(name, "places")][row].tolist()
     sizes = torch.bincount(

@@ -50,6 +50,11 @@ def decide(found: Annotations, place: int, scored: Iterable[Scored], threshold: 
     return Mention(span.start, span.end, found.text[span.start : span.end], linked, best, ranked, base)
 
 
+def chosen_by_weight(mention: Mention) -> Mention:
+    """Return a mention linked to the candidate that has a weight, if one has: what a method without a linker chose."""
+    return replace(mention, id=next((one.id for one in mention.candidates if one.weight > 0), None))
+
+
 def without_overlaps(mentions: Iterable[Mention]) -> list[Mention]:
     """Return all mentions, but let only the best scored of those that share characters keep their entity."""
     mentions = list(mentions)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import math
 import textwrap
 import unicodedata
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from infuser.errors import InputError
+from infuser.linking.mentions import Mention, Scored
+from infuser.reports.nulls import with_nulls
+from infuser.types import Annotations, Link, Span, Term
 
 Matrix: TypeAlias = NDArray[np.float64]
 
@@ -44,6 +48,18 @@ class Explanation:
     """Probability of each label without knowledge."""
     answer_infused: Mapping[str, float] | None = None
     """Probability of each label with knowledge."""
+    answers_without: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """Probability of each label with all knowledge but that of one source, by the source's name."""
+    found: Mapping[str, Annotations] = field(default_factory=dict)
+    """What each source found in the text, or in both sides of a pair joined (see `types.join_pair`)."""
+    off: tuple[str, ...] = ()
+    """Sources that found something, perhaps, but were left out: they have no map and no part in the answer."""
+    changes: Matrix | None = None
+    """The largest change of attention anywhere in the text, for each head of each layer (layers, heads)."""
+    mentions: tuple[Mention, ...] = ()
+    """What names may mean, and what a linker inside the encoder made of it."""
+    triples: tuple[Mapping[str, Any], ...] = ()
+    """Relations read out of attention, each with the heads that decided; as `relations.extracting` writes them."""
     title: str = "What knowledge changed"
     """Heading of the picture and the page."""
 
@@ -55,6 +71,9 @@ class Explanation:
         object.__setattr__(self, "infused", _checked("attention with knowledge", self.infused, (n, n)))
         maps = {name: _checked(f"map {name!r}", drawn, (n, n_columns)) for name, drawn in self.maps.items()}
         object.__setattr__(self, "maps", maps)
+        if self.changes is not None:
+            shape = np.shape(self.changes)
+            object.__setattr__(self, "changes", _checked("change of each head", self.changes, shape))
 
     @property
     def difference(self) -> Matrix:
@@ -86,6 +105,12 @@ class Explanation:
             "terms": list(self.terms),
             "answer_plain": _plain_numbers(self.answer_plain),
             "answer_infused": _plain_numbers(self.answer_infused),
+            "answers_without": {name: _plain_numbers(answer) for name, answer in self.answers_without.items()},
+            "found": {name: asdict(found) for name, found in self.found.items()},
+            "off": list(self.off),
+            "changes": None if self.changes is None else self.changes.round(6).tolist(),
+            "mentions": with_nulls([asdict(mention) for mention in self.mentions]),
+            "triples": [dict(triple) for triple in self.triples],
             "maps": {name: drawn.round(6).tolist() for name, drawn in self.maps.items()},
             "plain": self.plain.round(6).tolist(),
             "infused": self.infused.round(6).tolist(),
@@ -95,8 +120,12 @@ class Explanation:
     def from_dict(cls, values: Mapping[str, Any]) -> Explanation:
         """Return the explanation that `to_dict` described."""
         try:
-            return cls(**values)
-        except TypeError as error:
+            read = dict(values)
+            read["found"] = {name: _annotations(found) for name, found in read.get("found", {}).items()}
+            read["mentions"] = tuple(_mention(mention) for mention in read.get("mentions", ()))
+            read["off"], read["triples"] = tuple(read.get("off", ())), tuple(read.get("triples", ()))
+            return cls(**read)
+        except (TypeError, KeyError) as error:
             raise InputError(f"Not an explanation: {error}. Give what Explanation.to_dict returned.") from error
 
 
@@ -147,6 +176,23 @@ def _checked(what: str, values: Matrix, shape: tuple[int, int]) -> Matrix:
         n_bad = int((~np.isfinite(matrix)).sum())
         raise InputError(f"The {what} holds {n_bad} values that are not finite. Trim padding rows before explaining.")
     return matrix
+
+
+def _annotations(values: Mapping[str, Any]) -> Annotations:
+    """Return what `asdict` made plain; candidates are told with the mentions."""
+    terms = (Term(one["text"], tuple((place, weight) for place, weight in one["ties"])) for one in values["terms"])
+    spans, links = (Span(**one) for one in values["spans"]), (Link(**one) for one in values["links"])
+    return Annotations(values["text"], tuple(spans), tuple(links), tuple(terms))
+
+
+def _mention(values: Mapping[str, Any]) -> Mention:
+    scored = tuple(Scored(**one | _score(one)) for one in values["candidates"])
+    return Mention(**{**values, **_score(values), "candidates": scored})
+
+
+def _score(values: Mapping[str, Any]) -> dict[str, float]:
+    """Return the score of a mention or candidate; JSON has no word for minus infinity, which stands for none."""
+    return {"score": -math.inf if values["score"] is None else values["score"]}
 
 
 def _plain_numbers(answer: Mapping[str, float] | None) -> dict[str, float] | None:
