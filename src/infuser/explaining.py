@@ -59,7 +59,7 @@ def explain(
 
     layer: a negative one counts from the last; "strongest" takes the head that knowledge changes most, of all layers.
     off: names of sources (see `source_names`) that are left out, as if they had found nothing.
-    found: what the sources found in this text, from `Collator.annotate`; None asks them.
+    found: what the sources found in this text, from `annotations_of`; None asks them.
 
     The maps are drawn as the sources gave them, without the row and column that a method may add for [CLS]. Of an
     encoder without sources the attention is told alone: with knowledge and without are the same.
@@ -68,7 +68,7 @@ def explain(
     if unknown := sorted(set(off) - set(names)):
         raise InputError(f"There is no source {unknown[0]!r} to leave out: this model has {', '.join(names)}.")
     if found is None:
-        (found,) = _collator(infused).annotate([text], None if pair is None else [pair])
+        found = annotations_of(infused, text, pair)
     on = tuple(_silent(one) if name in off else one for name, one in zip(names, found, strict=True))
     batch = _batch(infused, text, pair, [on])
     bases = bases_among(infused.sources)
@@ -97,6 +97,11 @@ def explain(
         changes=changes,
         mentions=() if trace is None else _mentions(infused, on, batch, trace),
     )
+
+
+def annotations_of(infused: Explained, text: str, pair: str | None = None) -> tuple[Annotations, ...]:
+    """Return what each source finds in one text or pair."""
+    return _collator(infused).annotate([text], None if pair is None else [pair])[0]
 
 
 def source_names(sources: Sequence[Source]) -> list[str]:

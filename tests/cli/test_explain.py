@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 from cli.commands import error_of, run_command, write_lines
+
+import infuser
+from infuser.explaining import explain
 
 QUESTION = ("--text", "buy ramipril", "--pair", "the pharmacy near me")
 
@@ -68,3 +72,15 @@ def test_a_layer_or_head_that_does_not_exist_is_named(
 
 def test_a_checkpoint_without_knowledge_asks_for_some(checkpoint: Path) -> None:
     assert "--entities" in error_of("explain", checkpoint, "--text", "Bern")
+
+
+def test_json_is_what_the_library_says_and_a_source_can_be_left_out(trained: Path) -> None:
+    asked = ("explain", trained / "model", *QUESTION, "--json")
+    told = json.loads(run_command(*asked, "--layer", "strongest").stdout)
+    infused = infuser.load(trained / "model")
+    text, pair = QUESTION[1], QUESTION[3]
+    assert told == json.loads(json.dumps(explain(infused, text, pair, layer="strongest").to_dict()))
+    assert told["found"]["graph"]["links"] and not told["off"]
+    less = json.loads(run_command(*asked, "--off", "graph").stdout)
+    assert less["off"] == ["graph"] and "graph" not in less["maps"]
+    assert "no source 'nobody' to leave out" in error_of(*asked, "--off", "nobody")

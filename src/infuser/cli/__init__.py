@@ -18,6 +18,7 @@ from infuser.cli.predict import predict
 from infuser.cli.probe import probe
 from infuser.cli.select import select
 from infuser.cli.train import train
+from infuser.cli.view import view
 from infuser.errors import InfuserError, InputError, SourceError, UnknownNameError
 
 
@@ -66,6 +67,7 @@ app.command()(demo)
 app.command()(train)
 app.command()(predict)
 app.command()(explain)
+app.command()(view)
 app.command()(diagnose)
 app.command()(probe)
 app.command()(select)

@@ -112,7 +112,7 @@ def _prepare(console: Console, n_pairs: int, epochs: int, correlation: str | Non
         sources=[
             Graph(data.graph.triples, data.graph.aliases)
             if correlation is None
-            else _count_glosses(console, wordnet, out)
+            else count_glosses(console, wordnet, out)
             if correlation == "glosses"
             else Correlation.load(correlation)
         ],
@@ -125,7 +125,7 @@ def _prepare(console: Console, n_pairs: int, epochs: int, correlation: str | Non
     return trial, data
 
 
-def _count_glosses(console: Console, wordnet: Path, out: Path) -> Correlation:
+def count_glosses(console: Console, wordnet: Path, out: Path) -> Correlation:
     """Return which words keep each other's company in WordNet's glosses, each with the words that it explains."""
     from infuser import Correlation
     from infuser.counting import Counting

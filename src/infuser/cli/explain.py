@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -27,7 +28,6 @@ from infuser.errors import InputError
 from infuser.types import Annotations
 
 if TYPE_CHECKING:
-    from infuser.infused import Infused
     from infuser.reports import Explanation
 
 _MOST_LINES = 20
@@ -43,10 +43,23 @@ def explain(
     ],
     text: Annotated[str, typer.Option(help="The text.", show_default=False)],
     pair: Annotated[str | None, typer.Option(help="The other side of a sentence pair.", show_default=False)] = None,
-    layer: Annotated[int, typer.Option(help="Layer whose attention is drawn, from 0; -1 is the last.")] = -1,
+    layer: Annotated[
+        str,
+        typer.Option(
+            metavar="N|strongest",
+            help="Layer whose attention is drawn, from 0; -1 is the last. Or the layer and head that change most.",
+        ),
+    ] = "-1",
     head: Annotated[
         str, typer.Option(metavar="N|mean", help="Head of that layer, from 0, or the mean over heads.")
     ] = "mean",
+    off: Annotated[
+        list[str] | None,
+        typer.Option(metavar="SOURCE", help="Leave a source out, by its name; may be repeated.", show_default=False),
+    ] = None,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print everything as JSON instead, and draw nothing.")
+    ] = False,
     out: Annotated[Path, typer.Option(help="Folder for explanation.png and explanation.html.")] = Path("runs/explain"),
     source: NamedSources = None,
     sources: SourcesFile = None,
@@ -61,13 +74,14 @@ def explain(
 
     Draws a picture (PNG) and a page (HTML, one file, nothing fetched) with
     words on both axes. Knowledge named here takes the place of what was
-    saved with the model.
+    saved with the model. `infuser view` shows the same live, in a browser.
 
     Examples:
       infuser explain runs/mine/model --text "buy glipizide" --pair "drug store"
+      infuser explain runs/mine/model --text "buy glipizide" --layer strongest --off graph --json
       infuser explain minilm --text "Bern lies on the Aare" --entities names.txt
     """
-    which = _head(head)
+    which, where = _number("head", head, "mean"), _number("layer", layer, "strongest")
     named = read_sources(
         sources,
         named=source,
@@ -81,39 +95,39 @@ def explain(
     console = Console()
     infused = open_infused(model, named, Console(stderr=True))
     from infuser.explaining import explain as explain_text
-    from infuser.explaining import strongest_change
     from infuser.reports import write_explanation, write_png
 
-    explanation = explain_text(infused, text, pair, layer=layer, head=which)
-    _tell_found(console, infused, text, pair)
+    explanation = explain_text(
+        infused, text, pair, layer="strongest" if where is None else where, head=which, off=off or ()
+    )
+    if as_json:
+        print(json.dumps(explanation.to_dict(), ensure_ascii=False, allow_nan=False))
+        return
+    _tell_found(console, explanation)
     _tell_answers(console, explanation)
     _tell_changes(console, explanation, fresh=not (Path(model) / CARD).exists())
-    strongest = strongest_change(infused, text, pair)
-    if strongest != (explanation.layer, explanation.head) and explanation.largest_changes(1):
-        console.print(f"Attention changes most with --layer {strongest[0]} --head {strongest[1]}", highlight=False)
+    _tell_strongest(console, explanation)
     picture = write_png(explanation, out / "explanation.png")
     page = write_explanation(explanation, out / "explanation.html")
     console.print(f"\nPicture: {picture}\nPage:    {page}", markup=False, highlight=False, soft_wrap=True)
 
 
-def _head(given: str) -> int | None:
-    if given == "mean":
+def _number(option: str, given: str, word: str) -> int | None:
+    """Return the number that was given, None for the word that may stand in its place."""
+    if given == word:
         return None
     try:
         return int(given)
     except ValueError as error:
-        raise InputError(f"--head {given!r} is neither a number nor 'mean'.") from error
+        raise InputError(f"--{option} {given!r} is neither a number nor {word!r}.") from error
 
 
-def _tell_found(console: Console, infused: Infused, text: str, pair: str | None) -> None:
-    from infuser.explaining import source_names
-
-    (found,) = infused.collator().annotate([text], None if pair is None else [pair])
-    for name, one in zip(source_names(infused.sources), found, strict=True):
+def _tell_found(console: Console, explanation: Explanation) -> None:
+    for name, one in explanation.found.items():
         lines = list(_told(one))
         console.print(
             f"[b]{escape(name)}[/b] found {_count(len(one.spans), 'span')}, {_count(len(one.links), 'link')}, "
-            f"{_count(len(one.terms), 'term')}"
+            f"{_count(len(one.terms), 'term')}{', left out' if name in explanation.off else ''}"
         )
         for line in lines[:_MOST_LINES]:
             console.print(f"  {line}", markup=False, highlight=False)
@@ -175,3 +189,12 @@ def _tell_changes(console: Console, explanation: Explanation, *, fresh: bool) ->
         console.print(
             "This model is freshly infused: knowledge changes it once it is trained, see infuser train --help."
         )
+
+
+def _tell_strongest(console: Console, explanation: Explanation) -> None:
+    """Say which head changes most, unless it is the one that was told, or none does."""
+    if explanation.changes is None or not explanation.largest_changes(1):
+        return
+    layer, head = divmod(int(explanation.changes.argmax()), explanation.changes.shape[1])
+    if (layer, head) != (explanation.layer, explanation.head):
+        console.print(f"Attention changes most with --layer {layer} --head {head}", highlight=False)

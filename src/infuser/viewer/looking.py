@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from infuser.errors import InputError
-from infuser.explaining import Layer, classifies, explain, label_names, source_names
+from infuser.explaining import Explained, Layer, annotations_of, classifies, explain, label_names, source_names
 from infuser.hosts import n_blocks
 from infuser.infused import Infused
 from infuser.registry import METHODS
@@ -56,9 +56,9 @@ class View(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class InfusedView:
-    """An infused model: what each source found, what it did to attention and answer."""
+    """An infused model: what each source found, what it did to attention and answer. Or an encoder without any."""
 
-    infused: Infused
+    infused: Explained
     title: str
     note: str = ""
     """A sentence that the reader should know."""
@@ -70,7 +70,7 @@ class InfusedView:
         model = self.infused.model
         return {
             "title": self.title,
-            "kind": METHODS.name_of(self.infused.method),
+            "kind": METHODS.name_of(self.infused.method) if isinstance(self.infused, Infused) else "plain",
             "note": self.note,
             "n_layers": n_blocks(model),
             "n_heads": int(model.config.num_attention_heads),
@@ -94,8 +94,7 @@ class InfusedView:
     def _found(self, text: str, pair: str | None) -> tuple[Annotations, ...]:
         key = (text, pair)
         if key not in self._remembered:
-            (found,) = self.infused.collator().annotate([text], None if pair is None else [pair])
-            self._remembered[key] = found
+            self._remembered[key] = annotations_of(self.infused, text, pair)
         self._remembered.move_to_end(key)
         while len(self._remembered) > _MOST_REMEMBERED:
             self._remembered.popitem(last=False)

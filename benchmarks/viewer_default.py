@@ -1,0 +1,147 @@
+"""Makes the model that `infuser view` shows when nothing is given, and measures it.
+
+MiniLM stays as it is; only the weights of KAM and a classifier are trained, on the demo's query-to-ad pairs, with three
+sources: the demo's graph, words of WordNet's glosses that keep each other's company, and set phrases. What is kept in
+the package is small: the new weights, and of the knowledge what concerns the test pairs, whose terms no training pair
+has. WordNet is (c) Princeton University, free for any use with this notice.
+
+    python benchmarks/viewer_default.py            # trains and measures, about five minutes
+    python benchmarks/viewer_default.py --write    # and puts it into src/infuser/viewer/default
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from rich.console import Console
+from safetensors.torch import save
+from transformers import AutoTokenizer, set_seed
+from transformers.utils import logging
+
+from infuser import Correlation, Graph, Infused, Kam, Phrases, TrainSettings, assets, infuse, train
+from infuser.cli.demo import count_glosses
+from infuser.diagnosing.effects import without_channel
+from infuser.explaining import source_names
+from infuser.hosts import is_new_weight
+from infuser.signals import Collator
+from infuser.tasks.query_ads import QueryAds, build_query_ads
+from infuser.training import evaluate
+from infuser.viewer.default import FOLDER, KNOWLEDGE, WEIGHTS, sources_of
+from infuser.writing import write_whole
+
+RESULT = Path(__file__).parent / "results" / "viewer_default.json"
+PHRASES = (
+    *("near me", "for sale", "this weekend", "looking for", "how much", "where to find", "free delivery"),
+    *("open sunday", "top rated", "since 1987", "call now", "huge selection", "book online", "save up to 20%"),
+)
+LABELS = ("not relevant", "relevant")
+N_TERMS, N_EXAMPLES = 3, 8
+
+
+def main() -> None:
+    """Train, measure with all knowledge and with what is kept, and write it if asked to."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--write", action="store_true", help="Replace what the package holds.")
+    parser.add_argument("--pairs", type=int, default=2000, help="Pairs to train on.")
+    parser.add_argument("--epochs", type=int, default=2)
+    options = parser.parse_args()
+    logging.set_verbosity_error()
+    encoder, wordnet = assets.fetch("minilm"), assets.fetch("wordnet")
+    pieces = AutoTokenizer.from_pretrained(encoder).tokenize
+    data = build_query_ads(
+        wordnet, n_train=options.pairs, n_dev=160, n_test=600, max_topics=16, tokenizer_pieces=pieces
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        glosses = count_glosses(Console(), wordnet, Path(folder))
+        infused = trained(str(encoder), data, Correlation(glosses.scores, n_terms=N_TERMS), options.epochs)
+        scores = {"all knowledge": auc(infused, data)}
+        kept = kept_knowledge(data, infused.sources[1])
+    smaller = infused.with_sources(sources_of(kept))
+    scores["what is kept"] = auc(smaller, data)
+    for place, name in enumerate(source_names(infused.sources)):
+        scores[f"without {name}"] = auc(smaller, data, off=place)
+    for name, score in scores.items():
+        print(f"{name:24} AUC {score:.3f}")
+    kept["examples"] = clearest(smaller, data)
+    told = {"auc": scores, "n_train": options.pairs, "epochs": options.epochs, "n_test": len(data.test)}
+    write_whole(RESULT, json.dumps(told, indent=1) + "\n")
+    if options.write:
+        write_default(smaller, kept)
+
+
+def trained(encoder: str, data: QueryAds, correlation: Correlation, epochs: int) -> Infused:
+    """Return MiniLM with knowledge inside, of which only KAM and the classifier have learned."""
+    set_seed(0)
+    sources = [Graph(data.graph.triples, data.graph.aliases), correlation, Phrases(list(PHRASES))]
+    options = {"num_labels": 2, "id2label": dict(enumerate(LABELS))}
+    infused = infuse(encoder, Kam(), sources=sources, task="sequence-classification", **options)
+    for name, weight in infused.model.named_parameters():
+        weight.requires_grad_(is_new_weight(name) or name.startswith("classifier."))
+    settings = TrainSettings(epochs=epochs, batch_size=16, learning_rate=1e-3, new_learning_rate=1e-2)
+    train(infused.model, data.train, infused.collator(), dev=data.dev, settings=settings)
+    return infused
+
+
+def auc(infused: Infused, data: QueryAds, off: int | None = None) -> float:
+    """Return the test AUC, perhaps with a source that finds nothing."""
+    collator, examples = infused.collator(), data.test
+    if off is not None:
+        found = collator.annotate([one["text"] for one in examples], [one["pair"] for one in examples])
+        silent = without_channel(found, off)
+        examples = [{**one, "annotations": left} for one, left in zip(examples, silent, strict=True)]
+    return float(evaluate(infused.model, examples, collator).metrics["auc"])
+
+
+def kept_knowledge(data: QueryAds, correlation: Any) -> dict[str, Any]:
+    """Return what the sources know about the test pairs, as plain JSON values."""
+    terms = {example["term"] for example in data.test}
+    found = correlation.annotate([f"{example['text']}\n\n{example['pair']}" for example in data.test])
+    ties: dict[tuple[str, str], float] = {}
+    for one in found:
+        words = [one.text[span.start : span.end].lower() for span in one.spans]
+        rows = [(words[link.source], words[link.target], link.weight) for link in one.links]
+        rows += [(words[place], term.text, weight) for term in one.terms for place, weight in term.ties]
+        ties |= {(min(a, b), max(a, b)): round(weight, 3) for a, b, weight in rows}
+    triples = [triple for triple in data.graph.triples if triple[0] in terms]
+    entities = sorted({end for head, _, tail in triples for end in (head, tail)})
+    return {
+        "about": "Of WordNet, (c) Princeton University: made by benchmarks/viewer_default.py",
+        "labels": list(LABELS),
+        "triples": [list(triple) for triple in triples],
+        "aliases": {entity: list(data.graph.aliases[entity]) for entity in entities if entity in data.graph.aliases},
+        "correlation": [[a, b, weight] for (a, b), weight in sorted(ties.items())],
+        "phrases": list(PHRASES),
+    }
+
+
+def clearest(infused: Infused, data: QueryAds) -> list[dict[str, str]]:
+    """Return the pairs whose answer knowledge mended most, no topic twice, and the one that it spoilt most."""
+    plain = Collator(infused.tokenizer, max_length=128)
+    before, after = (
+        evaluate(infused.model, data.test, collate).logits[:, 1] for collate in (plain, infused.collator())
+    )
+    sign = np.array([1 if example["label"] else -1 for example in data.test])
+    order = [data.test[place] for place in np.argsort(-sign * (after - before))]
+    mended = list({example["topic"]: example for example in reversed(order[:60])}.values())[::-1]
+    chosen = [*mended[: N_EXAMPLES - 1], order[-1]]
+    return [{"text": example["text"], "pair": example["pair"]} for example in chosen]
+
+
+def write_default(infused: Infused, kept: dict[str, Any]) -> None:
+    """Write the weights that are not MiniLM's own, and the knowledge, each whole or not at all."""
+    state = infused.model.state_dict()
+    new = {name: state[name].contiguous() for name in state if is_new_weight(name) or name.startswith("classifier.")}
+    write_whole(FOLDER / WEIGHTS, save(new))
+    lines = [f" {json.dumps(name)}: {json.dumps(value, ensure_ascii=False)}" for name, value in kept.items()]
+    write_whole(FOLDER / KNOWLEDGE, "{\n" + ",\n".join(lines) + "\n}\n")
+    size = sum(path.stat().st_size for path in FOLDER.iterdir())
+    print(f"Written: {size / 1024:.0f} KiB in {FOLDER.name}/")
+
+
+if __name__ == "__main__":
+    main()

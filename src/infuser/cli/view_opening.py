@@ -1,0 +1,123 @@
+"""What `infuser view` opens: the embedded example, a run, a saved model, relations, or any checkpoint."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+
+from infuser.cli.models import CARD, find_checkpoint, is_classifier, loading, open_infused
+from infuser.cli.relations_data import open_fitted, sources_of
+from infuser.cli.runs import Run
+from infuser.errors import InfuserError, InputError
+from infuser.reading.examples import Columns, read_examples
+from infuser.types import Source
+
+if TYPE_CHECKING:
+    from infuser.viewer.looking import Example, View
+
+_RELATIONS = "relations.json"
+_N_EXAMPLES, _MOST_SIGNS = 8, 400
+"""So many texts of a run's own data are offered to begin with, and none that is longer."""
+_FRESH = "Freshly infused: knowledge changes nothing before the model is trained with it, see infuser train --help."
+_PLAIN = "This encoder holds no knowledge: name some, such as --graph FILE, or give a model that infuser train wrote."
+
+
+def is_relations(name: str) -> bool:
+    """Tell whether a folder holds fitted relations."""
+    return (Path(name) / _RELATIONS).is_file()
+
+
+def open_view(name: str | None, sources: Sequence[Source], encoder: str | None, console: Console) -> View:
+    """Return what is looked at, loaded; sources that are named take the place of those that were saved."""
+    if name is None:
+        if sources:
+            raise InputError("Name the checkpoint that is infused with this knowledge: infuser view minilm --graph ...")
+        return _open_default(console)
+    if is_relations(name):
+        return _open_relations(Path(name), sources, encoder, console)
+    if encoder is not None:
+        raise InputError(f"--encoder says where the encoder of a relation model lies; {name!r} holds none.")
+    folder = Path(name)
+    model = folder / "model" if (folder / "model" / "config.json").exists() else folder
+    return _open_model(name, str(model), sources, console)
+
+
+def _open_default(console: Console) -> View:
+    with loading(console, "the embedded example"):
+        from infuser.viewer.default import open_default
+
+        find_checkpoint("minilm", console)
+        return open_default()
+
+
+def _open_model(name: str, model: str, sources: Sequence[Source], console: Console) -> View:
+    from infuser.viewer.looking import InfusedView
+
+    saved = (Path(model) / CARD).exists()
+    examples = _examples_of(Path(name)) or _any_examples()
+    if saved or sources:
+        note = "" if saved else _FRESH
+        return InfusedView(open_infused(model, sources, console), _title(name), note, examples)
+    folder = find_checkpoint(model, console)
+    with loading(console, "the model"):
+        from infuser.infused import load_model, load_tokenizer
+        from infuser.relations.encoders import Encoder
+
+        host = load_model(folder, "sequence-classification" if is_classifier(folder) else "encoder")
+        host.train(False)
+        return InfusedView(Encoder(host, load_tokenizer(folder)), _title(name), _PLAIN, examples)
+
+
+def _open_relations(folder: Path, sources: Sequence[Source], encoder: str | None, console: Console) -> View:
+    from infuser.viewer.looking import RelationsView
+
+    model = open_fitted(folder, encoder, console)
+    known = ", ".join(sorted(label or name for name, label in model.labels_.items())[:6])
+    note = f"Relations that it knows: {known}{', ...' if len(model.labels_) > 6 else ''}."
+    return RelationsView(model, sources_of(folder, sources), _title(str(folder)), note, _any_examples(pair=False))
+
+
+def _title(name: str) -> str:
+    path = Path(name).resolve()
+    return path.parent.name if path.name == "model" and path.exists() else path.name if path.exists() else name
+
+
+def _examples_of(folder: Path) -> list[Example]:
+    """Return a few texts of what a run was trained or judged on, none where that is not there any more."""
+    run = Run(folder.parent if folder.name == "model" else folder)
+    try:
+        if run.record.exists():
+            return _of_training(run.read())
+        report = json.loads((run.folder / "report.json").read_text(encoding="utf-8"))
+        return _listed(report["explanations"])
+    except (InfuserError, OSError, ValueError, KeyError, TypeError):
+        return []  # data have moved: the page starts with texts of ours
+
+
+def _of_training(record: dict[str, Any]) -> list[Example]:
+    files, columns = record["files"], Columns(**record["made_with"]["columns"])
+    path = Path((files["dev"] or files["data"])["path"])
+    return _listed(example for _, example in read_examples(path, columns))
+
+
+def _listed(examples: Any) -> list[Example]:
+    from infuser.viewer.looking import Example
+
+    sides = ((example["text"], example["pair"]) for example in examples)
+    return [Example(*both) for both in islice((both for both in sides if _is_short(both)), _N_EXAMPLES)]
+
+
+def _is_short(sides: tuple[str, str | None]) -> bool:
+    return sum(len(side or "") for side in sides) <= _MOST_SIGNS
+
+
+def _any_examples(*, pair: bool = True) -> list[Example]:
+    from infuser.viewer.looking import Example
+
+    texts = ["Bern is the capital of Switzerland and lies on the Aare.", "Marie Curie was born in Warsaw."]
+    return [*map(Example, texts), *([Example("buy glipizide online", "drug store near me")] if pair else [])]
