@@ -9,6 +9,8 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
+pytest_plugins = ["browser"]  # one real browser for all rooms
+
 # the same examples in every run, so that a red run can be repeated; HYPOTHESIS_PROFILE=explore looks for new ones
 settings.register_profile("repeatable", derandomize=True, deadline=None)  # no wall time in a test
 settings.register_profile("explore", derandomize=False, deadline=None)

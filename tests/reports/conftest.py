@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -43,6 +46,12 @@ def explain() -> Callable[..., Explanation]:
         return Explanation(**(values | fields))
 
     return build
+
+
+@pytest.fixture
+def values_of() -> Callable[[Mapping[str, str]], np.ndarray]:
+    """Return a reader of the values that the <svg> of a heat map carries, in a row; given its attributes."""
+    return lambda grid: np.frombuffer(base64.b64decode(grid["data-values"]), f"<i{grid['data-bytes']}") / 10_000
 
 
 @pytest.fixture
@@ -95,12 +104,27 @@ class Page(HTMLParser):
         return [attributes for tag, attributes in self.elements if tag == "svg" and "data-values" in attributes]
 
     def check_self_contained(self) -> None:
-        """Nothing is fetched, nothing but our own script runs."""
+        """Nothing is fetched, nothing but our own style and script is used, and the body is well-formed XML."""
         tags = [tag for tag, _ in self.elements]
         assert tags.count("script") == 1 and not {"link", "iframe", "object", "embed", "base", "img"} & set(tags)
         for _, attributes in self.elements:
             assert not [name for name in attributes if name.startswith("on")]
             for name in {"src", "href", "xlink:href", "action", "srcset", "data"} & attributes.keys():
                 assert attributes[name].startswith("data:image/png;base64,")
-        style = re.findall(r"<style>(.*?)</style>", self.source, re.DOTALL)[0]
+            assert "style" not in attributes, "the policy allows no style but that of the page"
+        style, script = (re.findall(f"<{tag}>(.*?)</{tag}>", self.source, re.DOTALL)[0] for tag in ("style", "script"))
         assert "url(" not in style and "@import" not in style
+        policy = next(at["content"] for tag, at in self.elements if at.get("http-equiv") == "Content-Security-Policy")
+        assert policy == (
+            f"default-src 'none'; img-src data:; style-src {_digest(style)}; script-src {_digest(script)}; "
+            "base-uri 'none'; form-action 'none'"
+        )
+        # a live page reads the same parts as XML
+        body = self.source.partition("<body>")[2].partition("<script>")[0]
+        read = ElementTree.fromstring(f'<body xmlns="http://www.w3.org/1999/xhtml">{body}</body>')
+        pictures = [one for one in read.iter() if one.tag.endswith("}svg")]
+        assert all(one.tag == "{http://www.w3.org/2000/svg}svg" for one in pictures)
+
+
+def _digest(inline: str) -> str:
+    return f"'sha256-{base64.b64encode(hashlib.sha256(inline.encode()).digest()).decode()}'"

@@ -42,7 +42,9 @@ def test_leaves_and_merges_stand_where_scipy_puts_them(n_leaves: int) -> None:
 
 
 def test_every_merge_lies_further_right_than_what_it_joins() -> None:
-    paths = [path.get("d", "") for path in drawn(95).iter("path") if path.get("class") == "merge"]
+    paths = [
+        path.get("d", "") for path in drawn(95).iterfind(".//{*}path") if path.get("class", "").startswith("merge")
+    ]
     assert len(paths) == 94
     for path in paths:
         start, _, across, _, end = (float(number) for number in re.findall(r"[\d.]+", path))
@@ -51,7 +53,7 @@ def test_every_merge_lies_further_right_than_what_it_joins() -> None:
 
 def test_95_names_have_a_line_each_in_the_order_of_the_tree_and_stay_inside() -> None:
     svg = drawn(95)[0]
-    labels = [text for text in svg.iter("text") if text.get("class") == "r"]
+    labels = [text for text in svg.iterfind(".//{*}text") if text.get("class") == "r"]
     assert [text.text for text in labels] == [f"relation {at} · P{at}" for at in leaf_order(tree_of(95))]
     heights = [float(text.get("y", 0)) for text in labels]
     assert min(np.diff(heights)) >= 16 and heights[-1] < float(svg.get("height", 0))  # a font of 12 pixels
@@ -61,17 +63,17 @@ def test_95_names_have_a_line_each_in_the_order_of_the_tree_and_stay_inside() ->
 
 def test_long_and_hostile_names_are_cut_and_escaped(evil: str) -> None:
     svg = drawn(3, [evil * 9, "a", "b" * 500])
-    texts = ["".join(text.itertext()) for text in svg.iter("text")]
+    texts = ["".join(text.itertext()) for text in svg.iterfind(".//{*}text")]
     assert any(evil * 9 in text for text in texts)  # whole under the pointer
-    assert all(len(text.text or "") <= 52 for text in svg.iter("text"))
-    assert not list(svg.iter("script")) and float(svg[0].get("width", 0)) < 900
+    assert all(len(text.text or "") <= 52 for text in svg.iterfind(".//{*}text"))
+    assert not list(svg.iterfind(".//{*}script")) and float(svg[0].get("width", 0)) < 900
 
 
 def test_branches_within_a_group_have_its_colour_and_neighbours_differ() -> None:
     rows = [[0, 1, 0.1, 2], [2, 3, 0.2, 2], [4, 5, 0.9, 4]]
     svg = ElementTree.fromstring(draw_dendrogram(rows, list("abcd"), [6, 6, 0, 0]))
-    strokes = [path.get("stroke") for path in svg.iter("path") if path.get("class") == "merge"]
-    assert strokes == [COLOURS[0], COLOURS[1], "var(--soft)"]
+    strokes = [path.get("stroke") for path in svg.iterfind(".//{*}path") if path.get("class", "").startswith("merge")]
+    assert strokes == [COLOURS[0], COLOURS[1], None]  # the look says the last
     assert lay_out(rows, [6, 6, 0, 0])[-1].group is None
 
 
@@ -80,7 +82,7 @@ def test_what_cannot_be_drawn_is_left_out_and_equal_things_are_drawn() -> None:
     assert draw_dendrogram([[0, 1, float("nan"), 2]], ["a", "b"]) == ""
     assert draw_dendrogram([[0, 1, 0.5, 2]], ["a", "b", "c"]) == ""  # rows of another tree
     same = ElementTree.fromstring(draw_dendrogram([[0, 1, 0.0, 2]], ["a", "b"]))
-    assert len([path for path in same.iter("path") if path.get("class") == "merge"]) == 1
+    assert len([path for path in same.iterfind(".//{*}path") if path.get("class", "").startswith("merge")]) == 1
 
 
 def test_a_chain_of_thousands_is_no_recursion() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from html import escape
 from typing import Any
 
 from infuser.reports.bench_parts import BenchTable
@@ -12,7 +11,7 @@ from infuser.reports.bench_plots import Ablation, Sweep, ablation_plot, plots_of
 from infuser.reports.bench_table import Metrics, table_grid, table_note, table_verdicts
 from infuser.reports.nulls import with_nulls
 from infuser.reports.page import document
-from infuser.reports.parts import notes_section, soft, table, versions_section
+from infuser.reports.parts import escaped, notes_section, soft, table, versions_section
 
 
 def bench_page(
@@ -25,7 +24,7 @@ def bench_page(
     """Return a self-contained page; without plots, with those of every sweep and ablation in the table."""
     wide, long = table_grid(bench, layout="wide"), table_grid(bench, layout="long", metrics=metrics)
     parts = [
-        f"<h1>{escape(bench.title)}</h1>",
+        f"<h1>{escaped(bench.title)}</h1>",
         _state(bench),
         _verdicts(bench),
         f"<h2>Results</h2>{table(wide.head, wide.body)}{soft(table_note(bench))}",
@@ -47,7 +46,7 @@ def _state(bench: BenchTable) -> str:
 
 def _verdicts(bench: BenchTable) -> str:
     told = table_verdicts(bench)
-    return f"<h2>What follows</h2><ul>{''.join(f'<li>{escape(one)}</li>' for one in told)}</ul>" if told else ""
+    return f"<h2>What follows</h2><ul>{''.join(f'<li>{escaped(one)}</li>' for one in told)}</ul>" if told else ""
 
 
 def _plot(plot: Sweep | Ablation) -> str:
@@ -56,16 +55,16 @@ def _plot(plot: Sweep | Ablation) -> str:
             f"Mean over seeds with its 95 % interval for each {plot.setting} of {plot.method}; the dashed line is "
             f"{plot.baseline}. Host: {plot.host}."
         )
-        return f"<h2>{escape(plot.method)} by {escape(plot.setting)}</h2>{sweep_plot(plot)}{soft(told)}"
+        return f"<h2>{escaped(plot.method)} by {escaped(plot.setting)}</h2>{sweep_plot(plot)}{soft(told)}"
     told = (
         f"Each part is left out of {plot.method} in turn. Left of the dashed line something is lost without it; a line "
         f"is the 95 % interval over seeds, and one that crosses the dashed line is no evidence. Host: {plot.host}."
     )
-    return f"<h2>What each part of {escape(plot.method)} is worth</h2>{ablation_plot(plot)}{soft(told)}"
+    return f"<h2>What each part of {escaped(plot.method)} is worth</h2>{ablation_plot(plot)}{soft(told)}"
 
 
 def _settings(settings: Mapping[str, Any] | None) -> str:
     if settings is None:
         return ""
-    text = escape(json.dumps(with_nulls(settings), indent=1, ensure_ascii=False))
+    text = escaped(json.dumps(with_nulls(settings), indent=1, ensure_ascii=False))
     return f'<details><summary>Settings</summary><div class="wide"><pre>{text}</pre></div></details>'

@@ -9,7 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -18,7 +17,9 @@ import numpy as np
 from infuser.errors import InputError
 from infuser.reports.bench_parts import BenchTable, Measure
 from infuser.reports.charts import COLOURS, Mark, interval_plot, ticks
+from infuser.reports.grids import SVG
 from infuser.reports.intervals import Interval, t_interval
+from infuser.reports.parts import escaped
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -173,7 +174,7 @@ def _panel(sweep: Sweep, task: str, spots: Sequence[Spot], level: float | None) 
         x = _LEFT + 10 + (value - first) / (last - first) * (_WIDTH - _LEFT - 24)
         return x, _BOTTOM - (min(max(mean, low), high) - low) / (high - low) * (_BOTTOM - _TOP)
 
-    parts = [f'<text x="4" y="14">{escape(task)}</text>']
+    parts = [f'<text x="4" y="14">{escaped(task)}</text>']
     for tick in ticks(low, high):
         y = at(first, tick)[1]
         parts.append(f'<path class="grid" d="M{_LEFT} {y:.1f}H{_WIDTH - 8}"/>')
@@ -182,7 +183,7 @@ def _panel(sweep: Sweep, task: str, spots: Sequence[Spot], level: float | None) 
         x = at(value, low)[0]
         parts.append(f'<text class="tick m" x="{x:.1f}" y="{_BOTTOM + 17}">{value:g}</text>')
     parts.append(
-        f'<text class="tick m" x="{(_LEFT + _WIDTH) / 2:.0f}" y="{_BOTTOM + 34}">{escape(sweep.setting)}</text>'
+        f'<text class="tick m" x="{(_LEFT + _WIDTH) / 2:.0f}" y="{_BOTTOM + 34}">{escaped(sweep.setting)}</text>'
     )
     banded = [(spot.value, spot.interval) for spot in spots if spot.interval is not None]
     if len(banded) > 1:
@@ -193,18 +194,18 @@ def _panel(sweep: Sweep, task: str, spots: Sequence[Spot], level: float | None) 
     for spot, (x, y) in zip(spots, line, strict=True):
         told = f"{sweep.setting} {spot.value:g}: {spot.mean:.4f}"
         parts.append(
-            f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.5" fill="{COLOURS[0]}"><title>{escape(told)}</title></circle>'
+            f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.5" fill="{COLOURS[0]}"><title>{escaped(told)}</title></circle>'
         )
     if level is not None:
         y = at(first, level)[1]
         parts.append(
             f'<path stroke="{COLOURS[1]}" stroke-width="2" stroke-dasharray="5 4" d="M{_LEFT} {y:.1f}H{_WIDTH - 8}"/>'
         )
-        parts.append(f'<text class="tick e" x="{_WIDTH - 10}" y="{y - 5:.1f}">{escape(sweep.baseline)}</text>')
+        parts.append(f'<text class="tick e" x="{_WIDTH - 10}" y="{y - 5:.1f}">{escaped(sweep.baseline)}</text>')
     label = f"{task} of {sweep.method} against {sweep.setting}: mean and 95 % interval over seeds"
     return (
-        f'<svg class="chart" role="img" aria-label="{escape(label)}" viewBox="0 0 {_WIDTH} {_HEIGHT}" width="{_WIDTH}" '
-        f'font-size="13">{"".join(parts)}</svg>'
+        f'<svg {SVG} class="chart" role="img" aria-label="{escaped(label)}" viewBox="0 0 {_WIDTH} {_HEIGHT}" '
+        f'width="{_WIDTH}" font-size="13">{"".join(parts)}</svg>'
     )
 
 

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from html import escape
 
 from infuser.reports.comparison import Comparison
 from infuser.reports.explanation import shown
+from infuser.reports.grids import SVG
 from infuser.reports.intervals import Interval
+from infuser.reports.parts import escaped
 
 Points = Sequence[tuple[float, float]]
 Mark = tuple[str, float, Interval | None]
 """What is marked (an arm, a source), its difference and the interval of it."""
 
-_WIDTH, _LEFT, _RIGHT = 460, 14, 14
+_WIDTH, _LEFT, _RIGHT, _BAR = 460, 14, 14, 56
 COLOURS = ("#3b82c4", "#d9620e", "#4f9d69", "#b0629b", "#a08b2c", "#6e8898")
 """One per arm or curve; told apart by colour-blind readers too."""
-_RIM = 'style="paint-order:stroke;stroke:var(--paper);stroke-width:4px"'
 _MOST_MARKED = 16
 """A line of more points is drawn without a spot for each."""
 
@@ -30,7 +30,7 @@ def dot_plot(comparison: Comparison) -> str:
     parts = [_axis(low, high, top, bottom)]
     for at, arm in enumerate(comparison.arms):
         colour, y = COLOURS[at % len(COLOURS)], top + row * at + 29
-        parts.append(f'<text x="{_LEFT}" y="{y - 14}">{escape(shown(arm.name, 48))}</text>')
+        parts.append(f'<text x="{_LEFT}" y="{y - 14}">{escaped(shown(arm.name, 48))}</text>')
         if arm.interval is not None:
             # two seeds can ask for an interval wider than any chart: such ends stop at the border
             ends = [_x(min(max(end, low), high), low, high) for end in arm.interval]
@@ -79,7 +79,7 @@ def line_chart(
         y = _between(height(tick), low, high, bottom, top)
         parts.append(f'<text class="tick e" x="{left - 4}" y="{y + 4:.1f}">{tick:g}</text>')
         parts.append(f'<path class="grid" d="M{left} {y:.1f}H{_WIDTH - _RIGHT}"/>')
-    parts.append(f'<text class="tick" x="{_LEFT}" y="12">{escape(y_name)}</text>' if y_name else "")
+    parts.append(f'<text class="tick" x="{_LEFT}" y="12">{escaped(y_name)}</text>' if y_name else "")
     colours = _colours(len(lines))
     for colour, points in zip(colours, lines.values(), strict=True):
         spots = [(_x(x, first, last, left), _between(height(y), low, high, bottom, top)) for x, y in points]
@@ -89,7 +89,7 @@ def line_chart(
             parts.extend(f'<circle cx="{x:.1f}" cy="{spot:.1f}" r="2.5" fill="{colour}"/>' for x, spot in spots)
     bottom += 42
     if x_name:
-        parts.append(f'<text class="tick m" x="{(left + _WIDTH) / 2:.1f}" y="{bottom - 11}">{escape(x_name)}</text>')
+        parts.append(f'<text class="tick m" x="{(left + _WIDTH) / 2:.1f}" y="{bottom - 11}">{escaped(x_name)}</text>')
         bottom += 10
     legend, bottom = _legend(list(lines), colours, bottom)
     return _chart(label, bottom - 10, [*parts, legend])
@@ -111,7 +111,7 @@ def interval_plot(rows: Mapping[str, Sequence[Mark]], *, label: str, before: int
     for row, of_row in rows.items():
         y += 16
         # a rim of paper, so that the words can be read where they cross a line
-        parts.append(f'<text {_RIM} x="{_LEFT}" y="{y}">{escape(shown(row, 56))}</text>')
+        parts.append(f'<text class="rim" x="{_LEFT}" y="{y}">{escaped(shown(row, 56))}</text>')
         for name, value, interval in of_row:
             y += 14
             reach = ""
@@ -123,7 +123,7 @@ def interval_plot(rows: Mapping[str, Sequence[Mark]], *, label: str, before: int
                 )
             parts.append(
                 f'<circle cx="{_x(value, low, high):.1f}" cy="{y}" r="4" fill="{colours[name]}">'
-                f"<title>{escape(name)}: {value:+.4f}{reach}</title></circle>"
+                f"<title>{escaped(name)}: {value:+.4f}{reach}</title></circle>"
             )
         y += 8
     zero = f'<path class="line" stroke-dasharray="3 3" d="M{_x(0.0, low, high):.1f} 6V{y}"/>'
@@ -144,14 +144,23 @@ def bar_chart(values: Mapping[str, float], *, label: str, at: float | None = Non
     parts = []
     for number, (name, amount) in enumerate(amounts.items()):
         y, width = top + row * number, _between(max(amount, 0.0), 0.0, longest, 0, right - left)
-        parts.append(f'<text class="e" x="{left - 6}" y="{y + 14}">{escape(shown(name, 17))}</text>')
+        parts.append(f'<text class="e" x="{left - 6}" y="{y + 14}">{escaped(shown(name, 17))}</text>')
         parts.append(f'<rect fill="{COLOURS[0]}" x="{left}" y="{y + 3}" width="{width:.1f}" height="{row - 6}"/>')
-        parts.append(f'<text class="tick" {_RIM} x="{left + width + 5:.1f}" y="{y + 14}">{amount:.2f}</text>')
+        parts.append(f'<text class="tick rim" x="{left + width + 5:.1f}" y="{y + 14}">{amount:.2f}</text>')
     bottom, line = top + row * len(amounts), ""
     if at is not None:
         x = _between(at, 0.0, longest, left, right)
         line = f'<path class="line" stroke-dasharray="3 3" d="M{x:.1f} {top}V{bottom}"/>'
     return _chart(label, bottom + 6, [line, *parts])
+
+
+def bar(share: float) -> str:
+    """Return a small bar for a cell of a table, 0 to 1 of its rail; the number beside it tells the same."""
+    width = _BAR * min(max(share, 0.0), 1.0)
+    return (
+        f'<svg {SVG} class="bar" aria-hidden="true" width="{_BAR}" height="10" viewBox="0 0 {_BAR} 10">'
+        f'<rect class="rail" width="{_BAR}" height="10" rx="2"/><rect width="{width:.1f}" height="10" rx="2"/></svg>'
+    )
 
 
 def _legend(names: Sequence[str], colours: Sequence[str], top: int) -> tuple[str, int]:
@@ -162,7 +171,7 @@ def _legend(names: Sequence[str], colours: Sequence[str], top: int) -> tuple[str
     for at, (name, colour) in enumerate(zip(names, colours, strict=True)):
         x, y = _LEFT + wide * (at % n_columns), top + 18 * (at // n_columns)
         parts.append(f'<circle cx="{x + 5}" cy="{y - 4}" r="4" fill="{colour}"/>')
-        parts.append(f'<text x="{x + 16}" y="{y}">{escape(shown(name, wide // 8))}</text>')
+        parts.append(f'<text x="{x + 16}" y="{y}">{escaped(shown(name, wide // 8))}</text>')
     return "".join(parts), top + 18 * math.ceil(len(names) / n_columns)
 
 
@@ -182,7 +191,7 @@ def _drawable(x: float, y: float, *, log: bool) -> bool:
 
 def _chart(label: str, height: int, parts: Sequence[str]) -> str:
     return (
-        f'<svg class="chart" role="img" aria-label="{escape(label)}" viewBox="0 0 {_WIDTH} {height}" '
+        f'<svg {SVG} class="chart" role="img" aria-label="{escaped(label)}" viewBox="0 0 {_WIDTH} {height}" '
         f'font-size="13">{"".join(parts)}</svg>'
     )
 

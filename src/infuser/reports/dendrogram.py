@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from html import escape
 from typing import NamedTuple
 
 from infuser.reports.charts import COLOURS, ticks
 from infuser.reports.explanation import shown
-from infuser.reports.grids import columns_taken
+from infuser.reports.grids import SVG, columns_taken
+from infuser.reports.parts import escaped
 
 Linkage = Sequence[Sequence[float]]
 """Rows of scipy.cluster.hierarchy.linkage: two things joined, their distance, how many leaves are below."""
@@ -88,20 +88,21 @@ def draw_dendrogram(linkage: Linkage, names: Sequence[str], groups: Sequence[int
     # numbered from top to bottom, so that neighbours never have the same colour
     number_of = {group: number for number, group in enumerate(dict.fromkeys(groups[leaf] for leaf in order if groups))}
     for row, leaf in enumerate(order):
-        name = f"{escape(labels[leaf])}<title>{escape(names[leaf])}</title>"
+        name = f"{escaped(labels[leaf])}<title>{escaped(names[leaf])}</title>"
         parts.append(f'<text class="r" x="{left - 6}" y="{down(row):.1f}">{name}</text>')
     for merge in lay_out(linkage, groups):
-        stroke = "var(--soft)" if merge.group is None else COLOURS[number_of[merge.group] % len(COLOURS)]
+        colour = "" if merge.group is None else f' stroke="{COLOURS[number_of[merge.group] % len(COLOURS)]}"'
         path = (
             f"M{across(merge.x):.1f} {down(merge.y):.1f}H{across(merge.distance):.1f}"
             f"V{down(merge.other_y):.1f}H{across(merge.other_x):.1f}"
         )
         parts.append(
-            f'<path class="merge" fill="none" stroke="{stroke}" stroke-width="1.6" d="{path}">'
+            f'<path class="merge{"" if colour else " mixed"}" fill="none"{colour} stroke-width="1.6" d="{path}">'
             f"<title>joined at {merge.distance:.3f}</title></path>"
         )
     height = bottom + _EDGE
     return (
-        f'<div class="wide"><svg class="tree" role="img" aria-label="Tree of {len(names)} names by how alike they are" '
+        f'<div class="wide"><svg {SVG} class="tree" role="img" '
+        f'aria-label="Tree of {len(names)} names by how alike they are" '
         f'width="{width}" height="{height}" viewBox="0 0 {width} {height}" font-size="12">{"".join(parts)}</svg></div>'
     )

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from html import escape
 from pathlib import Path
 
 from infuser.reports.charts import Mark, dot_plot, interval_plot, line_chart
 from infuser.reports.comparison import Comparison, signed_range
 from infuser.reports.diagnosis import Bucket, Diagnosis, Flip
 from infuser.reports.page import document
-from infuser.reports.parts import facts_section, notes_section, soft, table, versions_section
+from infuser.reports.parts import escaped, facts_section, notes_section, soft, table, versions_section
 from infuser.reports.sections import explanation_section
 from infuser.reports.table import header, method_note, rows
 from infuser.writing import write_whole
@@ -24,15 +23,15 @@ def write_diagnosis(diagnosis: Diagnosis, folder: str | Path) -> Path:
     """Write the page and the same as JSON beside it; return the page's path."""
     folder = Path(folder)
     parts = [
-        f"<h1>{escape(diagnosis.title)}</h1>",
-        f'<p class="verdict {(diagnosis.verdict or "none").replace(" ", "-")}">{escape(diagnosis.sentence)}</p>',
+        f"<h1>{escaped(diagnosis.title)}</h1>",
+        f'<p class="verdict {(diagnosis.verdict or "none").replace(" ", "-")}">{escaped(diagnosis.sentence)}</p>',
         notes_section(diagnosis.notes),
         "" if diagnosis.comparison is None else _results(diagnosis.comparison),
         _buckets(diagnosis),
         _corruption(diagnosis),
         _channels(diagnosis),
         _flips(diagnosis),
-        *(f"<h3>{escape(one.title)}</h3>{explanation_section(one)}" for one in diagnosis.explanations),
+        *(f"<h3>{escaped(one.title)}</h3>{explanation_section(one)}" for one in diagnosis.explanations),
         _angles(diagnosis),
         _spectra(diagnosis),
         facts_section(diagnosis.facts),
@@ -43,7 +42,7 @@ def write_diagnosis(diagnosis: Diagnosis, folder: str | Path) -> Path:
 
 
 def _results(comparison: Comparison) -> str:
-    verdicts = "".join(f"<li>{escape(sentence)}</li>" for sentence in comparison.verdicts)
+    verdicts = "".join(f"<li>{escaped(sentence)}</li>" for sentence in comparison.verdicts)
     return (
         f"<h2>Results</h2>{table(header(comparison), rows(comparison))}{soft(method_note(comparison))}"
         f"<ul>{verdicts}</ul>{dot_plot(comparison)}"
@@ -150,9 +149,9 @@ def _flips(diagnosis: Diagnosis) -> str:
 
 
 def _flip(flip: Flip) -> str:
-    sides = " / ".join(escape(side) for side in (flip.text, flip.pair) if side is not None)
+    sides = " / ".join(escaped(side) for side in (flip.text, flip.pair) if side is not None)
     seeds = f"{flip.n_seeds} seed{'' if flip.n_seeds == 1 else 's'}"
-    return f"{sides} <small>{escape(flip.label)}: {flip.before:.2f} → {flip.after:.2f}, in {seeds}</small>"
+    return f"{sides} <small>{escaped(flip.label)}: {flip.before:.2f} → {flip.after:.2f}, in {seeds}</small>"
 
 
 def _angles(diagnosis: Diagnosis) -> str:

@@ -1,4 +1,4 @@
-"""A heat map for a web page: one picture of a pixel per cell, words as text, values read out under the pointer."""
+"""A heat map for a web page: one picture of a pixel per cell, words as text; look.js reads the values out."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ import struct
 import unicodedata
 import zlib
 from collections.abc import Sequence
-from html import escape
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from infuser.reports.explanation import Matrix, shown
+from infuser.reports.parts import escaped
 
 Hue = tuple[int, int, int]
 # Middling colours whose opacity is the value: the page shines through, so they work on light and dark alike.
@@ -23,37 +23,12 @@ BLUE: Hue = (38, 110, 190)
 ORANGE: Hue = (217, 98, 14)
 PURPLE: Hue = (110, 80, 180)
 
+SVG = 'xmlns="http://www.w3.org/2000/svg"'
+"""Every picture says what it is, so that it can be read as XML and stand alone."""
+
 _LABEL_WIDTH = 14
 _DIGITS = 10_000
 """Values travel as whole numbers of 1/10,000."""
-
-SCRIPT = """
-document.querySelectorAll('svg[data-values]').forEach(function (grid) {
-  var rows = JSON.parse(grid.dataset.rows), columns = JSON.parse(grid.dataset.columns);
-  var values = grid.dataset.values.split(','), picture = grid.querySelector('image'), box = grid.querySelector('.box');
-  var tip = document.getElementById('tip');
-  function hide() { tip.hidden = true; box.setAttribute('visibility', 'hidden'); }
-  function show(event) {
-    var at = picture.getBoundingClientRect(), n = columns.length;
-    var x = Math.floor((event.clientX - at.left) / at.width * n);
-    var y = Math.floor((event.clientY - at.top) / at.height * rows.length);
-    if (x < 0 || y < 0 || x >= n || y >= rows.length) { return hide(); }
-    var value = Number(values[y * n + x] || 0) / 10000;
-    var sign = grid.dataset.signed && value > 0 ? '+' : '';
-    tip.textContent = rows[y] + ' \\u2192 ' + columns[x] + ': ' + sign + value.toFixed(3);
-    tip.hidden = false;
-    tip.style.left = Math.max(4, Math.min(event.clientX + 14, innerWidth - tip.offsetWidth - 8)) + 'px';
-    tip.style.top = (event.clientY > 60 ? event.clientY - 40 : event.clientY + 22) + 'px';
-    var cell = Number(grid.dataset.cell);
-    box.setAttribute('x', Number(picture.getAttribute('x')) + x * cell);
-    box.setAttribute('y', Number(picture.getAttribute('y')) + y * cell);
-    box.setAttribute('visibility', 'visible');
-  }
-  grid.addEventListener('pointermove', show);
-  grid.addEventListener('pointerdown', show);
-  grid.addEventListener('pointerleave', hide);
-});
-"""
 
 
 def heat_map(
@@ -67,10 +42,13 @@ def heat_map(
     signed: bool = False,
     n_words: int | None = None,
     label_width: int = _LABEL_WIDTH,
+    kind: str = "",
+    chosen: tuple[int, int] | None = None,
 ) -> str:
     """Return a figure for a page: `values` (rows, columns) coloured up to `top`; columns from `n_words` on are terms.
 
-    Unless told, there are as many words as rows. Labels are cut to `label_width` signs.
+    Unless told, there are as many words as rows. Labels are cut to `label_width` signs. `kind` is a name by which a
+    script and the look find maps of one kind; `chosen` is a cell that gets a frame.
     """
     n_rows, n_columns = values.shape
     n_words = n_rows if n_words is None else n_words
@@ -78,33 +56,43 @@ def heat_map(
     font = min(12, cell - 1) if cell >= 11 else 9
     step = math.ceil((font + 1) / cell)
     row_labels, column_labels = ([shown(word, label_width) for word in words] for words in (rows, columns))
-    left = 8 + math.ceil(0.6 * font * max(map(columns_taken, row_labels)))
-    above = 8 + math.ceil(0.6 * font * max(map(columns_taken, column_labels)))
+    left = 8 + math.ceil(0.65 * font * max(map(columns_taken, row_labels)))
+    above = 8 + math.ceil(0.65 * font * max(map(columns_taken, column_labels)))
     width, height = left + cell * n_columns + 2, above + cell * n_rows + 2
 
     labels = [
-        f'<text class="r" x="{left - 4}" y="{above + cell * at + cell / 2:g}">{escape(row_labels[at])}</text>'
+        f'<text class="r" x="{left - 4}" y="{above + cell * at + cell / 2:g}">{escaped(row_labels[at])}</text>'
         for at in range(0, n_rows, step)
     ]
     for at in [*range(0, min(n_words, n_columns), step), *range(n_words, n_columns, step)]:
         x, y = f"{left + cell * at + cell / 2:g}", above - 4
         style = ' class="term"' if at >= n_words else ""
-        labels.append(f'<text{style} transform="translate({x} {y}) rotate(-90)">{escape(column_labels[at])}</text>')
+        labels.append(f'<text{style} transform="translate({x} {y}) rotate(-90)">{escaped(column_labels[at])}</text>')
     if n_columns > n_words:
         border = left + cell * n_words
         labels.append(f'<path class="line" d="M{border} {above}V{height - 2}"/>')
 
-    whole = ",".join(str(number) if number else "" for number in np.rint(values * _DIGITS).astype(int).ravel())
+    frames = ""
+    if chosen is not None:
+        row, column = chosen
+        frames = (
+            f'<rect class="chosen" x="{left + cell * column}" y="{above + cell * row}" width="{cell}" height="{cell}"/>'
+        )
+
+    packed = _packed(values)
     limit = f"-{top:.2g} to +{top:.2g}" if signed else f"0 to {top:.2g}"
+    place = f'x="{left}" y="{above}" width="{cell * n_columns}" height="{cell * n_rows}"'
     return (
-        f'<figure><figcaption>{escape(title)} <small>{limit}</small></figcaption><div class="wide">'
-        f'<svg role="img" aria-label="{escape(title)}" width="{width}" height="{height}" '
+        f'<figure class="{escaped(f"heat {kind}".strip())}" data-kind="{escaped(kind)}">'
+        f'<figcaption>{escaped(title)} <small>{limit}</small></figcaption><div class="wide">'
+        f'<svg {SVG} role="img" aria-label="{escaped(title)}" tabindex="0" width="{width}" height="{height}" '
         f'viewBox="0 0 {width} {height}" font-size="{font}" data-cell="{cell}" data-signed="{"1" if signed else ""}" '
-        f'data-rows="{_as_attribute(rows)}" data-columns="{_as_attribute(columns)}" data-values="{whole}">'
-        f'<rect class="frame" x="{left}" y="{above}" width="{cell * n_columns}" height="{cell * n_rows}"/>'
-        f'<image x="{left}" y="{above}" width="{cell * n_columns}" height="{cell * n_rows}" '
-        f'preserveAspectRatio="none" href="{_picture(values, top, scale, signed)}"/>{"".join(labels)}'
-        f'<rect class="box" width="{cell}" height="{cell}" visibility="hidden"/></svg></div></figure>'
+        f'data-rows="{_as_attribute(rows)}" data-columns="{_as_attribute(columns)}" '
+        f'data-bytes="{packed.itemsize}" data-values="{base64.b64encode(packed.tobytes()).decode("ascii")}">'
+        f'<rect class="frame" {place}/>'
+        f'<image {place} preserveAspectRatio="none" href="{_picture(values, top, scale, signed)}"/>'
+        f'{"".join(labels)}{frames}<rect class="box" width="{cell}" height="{cell}" visibility="hidden"/>'
+        "</svg></div></figure>"
     )
 
 
@@ -112,6 +100,13 @@ def opacity(values: Matrix, top: float, scale: Literal["straight", "root"]) -> M
     """Return how strongly each value is coloured, 0 to 1."""
     share = np.clip(np.abs(values) / top, 0.0, 1.0)
     return np.sqrt(share) if scale == "root" else share
+
+
+def _packed(values: Matrix) -> NDArray[np.signedinteger[Any]]:
+    """Return values as whole numbers of 1/10,000, in two bytes each where that is enough, else in four."""
+    whole = np.rint(values * _DIGITS)
+    size = "<i2" if np.abs(whole).max(initial=0.0) < 2**15 else "<i4"  # browsers read the lowest byte first
+    return np.clip(whole, -(2**31), 2**31 - 1).astype(size)
 
 
 def _picture(values: Matrix, top: float, scale: Literal["straight", "root"], signed: bool) -> str:
@@ -132,7 +127,7 @@ def png(pixels: NDArray[np.uint8]) -> bytes:
     lines[:, 1:] = pixels.reshape(height, 4 * width)
     parts = (
         (b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 6, 0, 0, 0)),
-        (b"IDAT", zlib.compress(lines.tobytes(), 9)),
+        (b"IDAT", zlib.compress(lines.tobytes(), 1)),
         (b"IEND", b""),
     )
     chunks = (
@@ -147,4 +142,4 @@ def columns_taken(label: str) -> int:
 
 
 def _as_attribute(words: Sequence[str]) -> str:
-    return escape(json.dumps([shown(word) for word in words], ensure_ascii=False))
+    return escaped(json.dumps([shown(word) for word in words], ensure_ascii=False))

@@ -2,31 +2,45 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from html import escape
+
+_NOT_IN_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""Characters that would make a page unreadable for a parser of XML, however they are written."""
+
+
+def escaped(text: str) -> str:
+    """Return a text that is safe between tags and in attributes; characters that no page may hold become U+FFFD."""
+    return escape(_NOT_IN_XML.sub("\ufffd", text))
+
+
+def counted(n: int, what: str) -> str:
+    """Return a number of things in words: "1 link", "1,200 spans"."""
+    return f"{n:,} {what}{'' if n == 1 else 's'}"
 
 
 def table(head: Sequence[str], body: Iterable[Sequence[str]]) -> str:
     """Return a table that scrolls in its own box when it is wider than the page."""
-    names = "".join(f"<th>{escape(name)}</th>" for name in head)
-    lines = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in line) + "</tr>" for line in body)
+    names = "".join(f"<th>{escaped(name)}</th>" for name in head)
+    lines = "".join("<tr>" + "".join(f"<td>{escaped(cell)}</td>" for cell in line) + "</tr>" for line in body)
     return f'<div class="wide"><table><tr>{names}</tr>{lines}</table></div>'
 
 
 def soft(told: str) -> str:
     """Return a sentence that explains what stands below it."""
-    return f'<p class="soft">{escape(told)}</p>'
+    return f'<p class="soft">{escaped(told)}</p>'
 
 
 def notes_section(notes: Sequence[str]) -> str:
     """Return what to keep in mind; nothing without notes."""
-    told = "".join(f"<li>{escape(note)}</li>" for note in notes)
+    told = "".join(f"<li>{escaped(note)}</li>" for note in notes)
     return f"<h2>What to keep in mind</h2><ul>{told}</ul>" if told else ""
 
 
 def facts_section(facts: Mapping[str, str]) -> str:
     """Return how it was found out; nothing without facts."""
-    items = "".join(f"<dt>{escape(str(name))}</dt><dd>{escape(str(fact))}</dd>" for name, fact in facts.items())
+    items = "".join(f"<dt>{escaped(str(name))}</dt><dd>{escaped(str(fact))}</dd>" for name, fact in facts.items())
     return f"<h2>How it was found out</h2><dl>{items}</dl>" if items else ""
 
 

@@ -5,15 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple
-from html import escape
 
 import numpy as np
 
-from infuser.reports.charts import Points, bar_chart, interval_plot, line_chart
+from infuser.reports.charts import Points, bar, bar_chart, interval_plot, line_chart
 from infuser.reports.dendrogram import draw_dendrogram
 from infuser.reports.explanation import Matrix, shown
 from infuser.reports.grids import heat_map
-from infuser.reports.parts import soft, table
+from infuser.reports.parts import escaped, soft, table
 from infuser.reports.probe import EncoderReading, Importance, ProbeReport, ProbeScores, RelationScore
 
 _MOST_GAINS = 10
@@ -41,7 +40,8 @@ def score_section(readings: Mapping[str, EncoderReading]) -> str:
         "shares of right answers, the others are means over all relations."
     )
     drawn = [
-        (f"<h3>{escape(title)}</h3>" if len(tables) > 1 else "") + table(["", *_SCORES], rows) for title, rows in tables
+        (f"<h3>{escaped(title)}</h3>" if len(tables) > 1 else "") + table(["", *_SCORES], rows)
+        for title, rows in tables
     ]
     return f"<h2>How well relations can be read</h2>{soft(told)}{''.join(drawn)}"
 
@@ -105,7 +105,7 @@ def importance_section(reading: EncoderReading, of: str = "") -> str:
         ("Which relation is it?", reading.importance_relations),
     )
     parts = [
-        f"<h3>{escape(title)}</h3>{_importance(title, weights, reading.directions)}"
+        f"<h3>{escaped(title)}</h3>{_importance(title, weights, reading.directions)}"
         for title, values in asked
         if (weights := _relative(values)) is not None
     ]
@@ -141,7 +141,7 @@ def confusion_section(reading: EncoderReading, of: str = "") -> str:
         return ""
     n_of = {one.relation: one.n for one in reading.relations}
     items = [
-        f"<li>{escape(_named(reading.label(true), true, 80))} → {escape(_named(reading.label(taken), taken, 80))} "
+        f"<li>{escaped(_named(reading.label(true), true, 80))} → {escaped(_named(reading.label(taken), taken, 80))} "
         f"<small>{_how_often(times, n_of.get(true, 0))}</small></li>"
         for true, taken, times in reading.confusions[:_MOST_CONFUSED]
     ]
@@ -166,7 +166,7 @@ def relation_section(readings: Mapping[str, EncoderReading]) -> str:
     second = {one.relation: one for reading in others for one in reading.relations}
     ordered = sorted(first.relations, key=lambda one: (-one.f1 if math.isfinite(one.f1) else 1.0, one.relation))
     lines = "".join(_relation_line(one, second.get(one.relation), bool(others)) for one in ordered)
-    names = "".join(f"<th>{escape(name)}</th>" for name in head)
+    names = "".join(f"<th>{escaped(name)}</th>" for name in head)
     told = (
         "Every relation, the one that is told best first: precision is how often its name is right when it is given, "
         "recall how many of its triples get it, F1 is high only if both are."
@@ -198,7 +198,7 @@ def _importance(title: str, weights: Matrix, directions: Sequence[str]) -> str:
 
 def _half(title: str, drawn: str) -> str:
     """Return a figure that stands beside another where there is room for two, and alone on a phone."""
-    return f'<figure style="flex:1 1 22rem"><figcaption>{escape(title)}</figcaption>{drawn}</figure>'
+    return f'<figure class="half"><figcaption>{escaped(title)}</figcaption>{drawn}</figure>'
 
 
 def _relative(values: Importance) -> Matrix | None:
@@ -237,7 +237,7 @@ def _confusion_map(reading: EncoderReading, n_of: Mapping[str, int]) -> str:
 
 
 def _relation_line(one: RelationScore, other: RelationScore | None, compared: bool) -> str:
-    cells = [escape(shown(one.label or one.relation, 60)), escape(one.relation), _bar(one.f1)]
+    cells = [escaped(shown(one.label or one.relation, 60)), escaped(one.relation), _bar(one.f1)]
     if compared:
         cells += ["", ""] if other is None else [_bar(other.f1), _signed(other.f1 - one.f1)]
     cells += [_score(one.precision), _score(one.recall), f"{one.n:,}"]
@@ -245,9 +245,7 @@ def _relation_line(one: RelationScore, other: RelationScore | None, compared: bo
 
 
 def _bar(value: float) -> str:
-    if not math.isfinite(value):
-        return "unknown"
-    return f'<span class="bar" style="width:{4 * min(max(value, 0.0), 1.0):.2f}rem"></span> {value:.3f}'
+    return f"{bar(value)} {value:.3f}" if math.isfinite(value) else "unknown"
 
 
 def _named(label: str, relation: str, width: int = 38) -> str:
@@ -260,7 +258,7 @@ def _how_often(times: int, n: int) -> str:
 
 
 def _title(told: str, of: str) -> str:
-    return escape(f"{told}: {of}" if of else told)
+    return escaped(f"{told}: {of}" if of else told)
 
 
 def _cells(scores: ProbeScores) -> list[str]:

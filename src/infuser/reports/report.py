@@ -7,7 +7,6 @@ import math
 import platform
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from html import escape
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from infuser.reports.charts import dot_plot, line_chart
 from infuser.reports.comparison import Comparison
 from infuser.reports.explanation import Explanation
 from infuser.reports.page import document
+from infuser.reports.parts import escaped, soft, table
 from infuser.reports.sections import explanation_section
 from infuser.reports.table import header, method_note, rows
 from infuser.writing import write_whole
@@ -45,15 +45,15 @@ def write_report(
     versions, written = installed_versions(), datetime.now(UTC).isoformat(timespec="seconds")
     folded = {"Versions": versions, "Settings": {key: str(value) for key, value in (settings or {}).items()}}
     parts = [
-        f"<h1>{escape(title)}</h1>",
+        f"<h1>{escaped(title)}</h1>",
         _verdicts(comparison),
-        f"<h2>Results</h2>{_table(comparison)}{dot_plot(comparison)}{_dot_note()}",
+        _results(comparison),
         _curves(curves or {}),
         _explanations(explanations),
         _facts(facts or {}),
         _next_steps(next_steps),
         *(_folded(name, values) for name, values in folded.items() if values),
-        f'<p class="soft">Written {escape(written)}.</p>',
+        soft(f"Written {written}."),
     ]
     content: dict[str, Any] = {
         "title": title,
@@ -85,20 +85,17 @@ def installed_versions() -> dict[str, str]:
 def _verdicts(comparison: Comparison) -> str:
     kinds = [difference.verdict.replace(" ", "-") for difference in comparison.differences]
     return "".join(
-        f'<p class="verdict {kind}">{escape(sentence)}</p>'
+        f'<p class="verdict {kind}">{escaped(sentence)}</p>'
         for kind, sentence in zip(kinds, comparison.verdicts, strict=True)
     )
 
 
-def _table(comparison: Comparison) -> str:
-    head = "".join(f"<th>{escape(name)}</th>" for name in header(comparison))
-    body = "".join("<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>" for row in rows(comparison))
-    note = escape(method_note(comparison))
-    return f'<div class="wide"><table><tr>{head}</tr>{body}</table></div><p class="soft">{note}</p>'
-
-
-def _dot_note() -> str:
-    return '<p class="soft">A ring per seed, a dot for the mean, a line for the 95 % interval over seeds.</p>'
+def _results(comparison: Comparison) -> str:
+    dots = "A ring per seed, a dot for the mean, a line for the 95 % interval over seeds."
+    return (
+        f"<h2>Results</h2>{table(header(comparison), rows(comparison))}{soft(method_note(comparison))}"
+        f"{dot_plot(comparison)}{soft(dots)}"
+    )
 
 
 def _curves(curves: Curves) -> str:
@@ -114,25 +111,21 @@ def _finite(curves: Curves) -> dict[str, list[tuple[float, float]]]:
 
 
 def _explanations(explanations: Sequence[Explanation]) -> str:
-    if not explanations:
-        return ""
-    told = (f"<h2>{escape(explanation.title)}</h2>{explanation_section(explanation)}" for explanation in explanations)
-    return "".join(told)
+    return "".join(f"<h2>{escaped(one.title)}</h2>{explanation_section(one)}" for one in explanations)
 
 
 def _facts(facts: Mapping[str, str]) -> str:
     if not facts:
         return ""
-    items = "".join(f"<dt>{escape(str(name))}</dt><dd>{escape(str(fact))}</dd>" for name, fact in facts.items())
+    items = "".join(f"<dt>{escaped(str(name))}</dt><dd>{escaped(str(fact))}</dd>" for name, fact in facts.items())
     return f"<h2>How the task was built</h2><dl>{items}</dl>"
 
 
 def _next_steps(steps: Sequence[str]) -> str:
     if not steps:
         return ""
-    return f"<h2>What to try next</h2><ol>{''.join(f'<li>{escape(step)}</li>' for step in steps)}</ol>"
+    return f"<h2>What to try next</h2><ol>{''.join(f'<li>{escaped(step)}</li>' for step in steps)}</ol>"
 
 
 def _folded(name: str, values: Mapping[str, str]) -> str:
-    items = "".join(f"<tr><td>{escape(key)}</td><td>{escape(value)}</td></tr>" for key, value in values.items())
-    return f'<details><summary>{escape(name)}</summary><div class="wide"><table>{items}</table></div></details>'
+    return f"<details><summary>{escaped(name)}</summary>{table(['', ''], values.items())}</details>"

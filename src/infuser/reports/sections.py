@@ -1,91 +1,73 @@
-"""An explanation as a part of a page: the words, the answers, the maps and attention, what changed most."""
+"""An explanation as parts of a page: answer, what was found, decisions, maps, attention and what changed most."""
 
 from __future__ import annotations
 
-from html import escape
-
 import numpy as np
 
+from infuser.reports.charts import COLOURS
+from infuser.reports.decisions import answer_table, mentions_table, triples_as_found, triples_table
 from infuser.reports.explanation import Explanation, Matrix, shown, whole_words
 from infuser.reports.grids import heat_map
 from infuser.reports.heatmap import attention_limits
+from infuser.reports.marked_text import marked_figure, ties_in_words
+from infuser.reports.parts import escaped, soft, table
+from infuser.types import join_pair
 
 _MOST_TIES = 12
 
 
 def explanation_section(explanation: Explanation) -> str:
     """Return the part of a page that tells one explanation, without its title."""
-    sides = [side for side in (explanation.text, explanation.pair) if side is not None]
-    parts = [f"<blockquote>{escape(side)}</blockquote>" for side in sides]
-    parts += [_answers(explanation), _marked_words(explanation), _ties(explanation)]
-    parts.append(f"<h3>Attention of {escape(explanation.place)}</h3>")
-    parts.append(
-        '<p class="soft">Row reads column. Point at a cell, or touch it, to read its value. Attention is coloured on a '
-        "square-root scale so that small weights show; in the difference orange is more and purple is less.</p>"
-    )
-    parts += [_attention(explanation), _changes(explanation)]
-    return f"<section>{''.join(parts)}</section>"
+    sides = [side for side in (explanation.text, explanation.pair) if side]
+    quotes = "".join(f"<blockquote>{escaped(side)}</blockquote>" for side in sides)
+    return f"<section>{quotes}{''.join(explanation_parts(explanation).values())}</section>"
 
 
-def _answers(explanation: Explanation) -> str:
-    """Return a table of the answer without and with knowledge, as far as they are known."""
+def explanation_parts(explanation: Explanation) -> dict[str, str]:
+    """Return the pieces of a page that tell one explanation, each with its heading; "" where there is nothing to show.
+
+    Every piece is well-formed XML and escaped.
+    """
+    return {
+        "answer": _answer(explanation),
+        "found": _found(explanation) or _ties_of_maps(explanation),
+        "triples": _triples(explanation),
+        "mentions": _mentions(explanation),
+        "maps": _maps(explanation),
+        "heads": _heads(explanation),
+        "attention": _attention(explanation),
+        "changes": _changes(explanation),
+    }
+
+
+def _answer(explanation: Explanation) -> str:
     without, infused = explanation.answer_plain or {}, explanation.answer_infused or {}
     if not without and not infused:
         return ""
-    rows = []
-    for label in dict.fromkeys([*without, *infused]):
-        cells = [_probability(answer.get(label)) for answer in (without, infused)]
-        both = label in without and label in infused
-        change = f"{infused[label] - without[label]:+.3f}" if both else ""
-        rows.append(f"<tr><td>{escape(str(label))}</td><td>{cells[0]}</td><td>{cells[1]}</td><td>{change}</td></tr>")
-    return (
-        '<h3>Answer</h3><div class="wide"><table><tr><th></th><th>without knowledge</th><th>with knowledge</th>'
-        f"<th>change</th></tr>{''.join(rows)}</table></div>"
-    )
+    return f"<h3>Answer</h3>{answer_table(without, infused, explanation.answers_without)}"
 
 
-def _probability(value: float | None) -> str:
-    if value is None:
-        return ""
-    width = 4 * min(max(float(value), 0.0), 1.0)
-    return f'<span class="bar" style="width:{width:.2f}rem"></span> {float(value):.3f}'
+def _found(explanation: Explanation) -> str:
+    """Return what each source found: the text with its marks and arcs, and the same in words."""
+    border = None if explanation.pair is None else len(explanation.text)
+    figures = [
+        marked_figure(name, found, colour=COLOURS[at % len(COLOURS)], border=border, off=name in explanation.off)
+        + ties_in_words(found)
+        for at, (name, found) in enumerate(explanation.found.items())
+    ]
+    return f"<h3>What was found</h3>{''.join(figures)}" if figures else ""
 
 
-def _marked_words(explanation: Explanation) -> str:
-    """Return the tokens in a row; those that knowledge reaches are marked, the stronger the more."""
-    if not explanation.maps:
-        return ""
-    parts = []
-    for word, tokens in whole_words(explanation.words):
-        strongest = {name: float(drawn[tokens].max()) for name, drawn in explanation.maps.items()}
-        reached = {name: value for name, value in strongest.items() if value > 0}
-        label = escape(shown(word))
-        if not reached:
-            parts.append(f"<span>{label}</span>")
-            continue
-        told = escape(", ".join(f"{name} {value:.2f}" for name, value in reached.items()))
-        share = 0.15 + 0.4 * min(max(reached.values()), 1.0)
-        parts.append(f'<mark style="--share:{share:.2f}" title="{told}">{label}</mark>')
-    return f'<h3>Words that knowledge reaches</h3><p class="words">{" ".join(parts)}</p>'
-
-
-def _ties(explanation: Explanation) -> str:
-    """Return the knowledge maps as heat maps, and their strongest ties in words for readers without a pointer."""
-    n_words, columns = len(explanation.words), [*explanation.words, *explanation.terms]
-    figures, lists = [], []
+def _ties_of_maps(explanation: Explanation) -> str:
+    """Return the strongest ties of the maps in words: all there is where nobody wrote down what was found."""
+    lines = []
     for name, drawn in explanation.maps.items():
-        figures.append(heat_map(drawn, explanation.words, columns, title=name, top=max(1.0, float(drawn.max()))))
         ties = _strongest_ties(explanation, drawn)
         told = [f"{shown(one)} · {shown(other)} {weight:.2f}" for one, other, weight in ties[:_MOST_TIES]]
         more = f" and {len(ties) - _MOST_TIES} more" if len(ties) > _MOST_TIES else ""
         found = "; ".join(told) + more if told else "ties no two words of this text"
-        lists.append(f"<li><strong>{escape(name)}</strong>: {escape(found)}</li>")
-    if not figures:
-        return '<p class="soft">No knowledge map was given.</p>'
-    terms = ""
-    if explanation.terms:
-        terms = f'<p class="soft">The last {len(columns) - n_words} columns, in italics, are auxiliary terms.</p>'
-    return f'<h3>Knowledge</h3><ul>{"".join(lists)}</ul>{terms}<div class="panels">{"".join(figures)}</div>'
+        lines.append(f"<li><strong>{escaped(name)}</strong>: {escaped(found)}</li>")
+    return f"<h3>What was found</h3><ul>{''.join(lines)}</ul>" if lines else ""
 
 
 def _strongest_ties(explanation: Explanation, drawn: Matrix) -> list[tuple[str, str, float]]:
@@ -103,27 +85,89 @@ def _strongest_ties(explanation: Explanation, drawn: Matrix) -> list[tuple[str, 
     return [(words[rows[at]][0], others[columns[at]][0], float(once[rows[at], columns[at]])) for at in order]
 
 
+def _triples(explanation: Explanation) -> str:
+    if not explanation.triples:
+        return ""
+    drawn = triples_as_found(join_pair(explanation.text, explanation.pair), explanation.triples)
+    border = None if explanation.pair is None else len(explanation.text)
+    colour = COLOURS[len(explanation.found) % len(COLOURS)]  # one that stands for no source
+    figure = marked_figure("relations", drawn, colour=colour, border=border)
+    return f"<h3>Relations read from attention</h3>{figure}{triples_table(explanation.triples)}"
+
+
+def _mentions(explanation: Explanation) -> str:
+    if not explanation.mentions:
+        return ""
+    return f"<h3>What names may mean</h3>{mentions_table(explanation.mentions)}"
+
+
+def _maps(explanation: Explanation) -> str:
+    """Return one heat map per source that is on; one that offers choices, or found nothing, has an empty map."""
+    columns = [*explanation.words, *explanation.terms]
+    figures = [
+        heat_map(drawn, explanation.words, columns, title=name, top=max(1.0, float(drawn.max())))
+        if drawn.any()
+        else f"<figure><figcaption>{escaped(name)} <small>ties no words of this text</small></figcaption></figure>"
+        for name, drawn in explanation.maps.items()
+    ]
+    if not figures:
+        return ""
+    last = f"The last {len(explanation.terms)} columns, in italics, are auxiliary terms."
+    terms = soft(last) if explanation.terms else ""
+    return f'<h3>Knowledge as the encoder reads it</h3>{terms}<div class="panels">{"".join(figures)}</div>'
+
+
+def _heads(explanation: Explanation) -> str:
+    """Return how much each head of each layer changed; the one that is looked at has a frame."""
+    changes = explanation.changes
+    if changes is None or not _is_compared(explanation):
+        return ""
+    n_layers, n_heads = changes.shape
+    largest = float(changes.max())
+    drawn = heat_map(
+        changes,
+        [f"layer {layer}" for layer in range(n_layers)],
+        [f"head {head}" for head in range(n_heads)],
+        title="largest change of attention anywhere in the text",
+        top=largest if largest > 1e-6 else 1.0,  # rounding is not blown up to full colour
+        n_words=n_heads,
+        kind="heads",
+        chosen=None if explanation.head is None else (explanation.layer, explanation.head),
+    )
+    return f"<h3>Heads that knowledge changes</h3>{drawn}"
+
+
 def _attention(explanation: Explanation) -> str:
     top, change = attention_limits(explanation)
     words = explanation.words
-    figures = [
-        heat_map(explanation.plain, words, words, title="without knowledge", top=top, scale="root"),
-        heat_map(explanation.infused, words, words, title="with knowledge", top=top, scale="root"),
-        heat_map(explanation.difference, words, words, title="difference", top=change, scale="root", signed=True),
-    ]
-    return f'<div class="panels">{"".join(figures)}</div>'
+    told = "Row reads column. Attention is coloured on a square-root scale so that small weights show"
+    if _is_compared(explanation):
+        told += "; in the difference orange is more and purple is less."
+        figures = [
+            heat_map(explanation.plain, words, words, title="without knowledge", top=top, scale="root"),
+            heat_map(explanation.infused, words, words, title="with knowledge", top=top, scale="root"),
+            heat_map(explanation.difference, words, words, title="difference", top=change, scale="root", signed=True),
+        ]
+    else:
+        told += "."
+        figures = [heat_map(explanation.plain, words, words, title="attention", top=top, scale="root")]
+    return f'<h3>Attention of {escaped(explanation.place)}</h3>{soft(told)}<div class="panels">{"".join(figures)}</div>'
 
 
 def _changes(explanation: Explanation) -> str:
-    changes = explanation.largest_changes()
-    if not changes:
-        return "<p>Knowledge did not change this attention.</p>"
-    words, rows = explanation.words, []
-    for row, column in changes:
+    if not _is_compared(explanation):
+        return ""
+    rows = []
+    for row, column in explanation.largest_changes():
         before, after = explanation.plain[row, column], explanation.infused[row, column]
-        pair = f"{escape(shown(words[row]))} → {escape(shown(words[column]))}"
-        rows.append(f"<tr><td>{pair}</td><td>{before:.3f}</td><td>{after:.3f}</td><td>{after - before:+.3f}</td></tr>")
-    return (
-        '<h3>Largest changes</h3><div class="wide"><table><tr><th>word → word</th><th>without</th><th>with</th>'
-        f"<th>change</th></tr>{''.join(rows)}</table></div>"
-    )
+        pair = f"{shown(explanation.words[row])} → {shown(explanation.words[column])}"
+        rows.append((pair, f"{before:.3f}", f"{after:.3f}", f"{after - before:+.3f}"))
+    told = table(["word → word", "without", "with", "change"], rows)
+    return f"<h3>Largest changes</h3>{told if rows else '<p>Knowledge did not change this attention.</p>'}"
+
+
+def _is_compared(explanation: Explanation) -> bool:
+    """Tell whether there is a reading with knowledge to compare with; a plain encoder has one attention only."""
+    # every source of an infused model has a map unless it is off; a relation model only relates what sources found
+    all_off = bool(explanation.found) and set(explanation.off) >= set(explanation.found)
+    return bool(explanation.maps or explanation.mentions or all_off or explanation.difference.any())
