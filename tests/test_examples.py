@@ -24,6 +24,7 @@ ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
 PAGES = sorted([*DOCS.rglob("*.md"), *ROOT.glob("*.md")])
 SAID = {
+    "view": ["left out: ['graph']", "answer without knowledge and with what is left:"],
     "bench": ["| ads | plain | accuracy |", "| ads | placebo | accuracy |", "cells computed the second time: 0"],
     "annotate": ["240 texts; the first:", "15 steps without asking a source", "it is looked up:"],
     "attention_view": ["2 layers, each (1, 2, 16, 16); tokens: 16", "page written: True"],

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import socket
+import sys
 import webbrowser
 from typing import Annotated
 
@@ -70,9 +73,6 @@ def view(
       infuser view runs/relations --source spacy-entities
       infuser view minilm --entities names.txt --graph triples.tsv --no-browser
     """
-    from infuser.viewer.serving import check_installed, free_port, serve
-
-    check_installed()  # before a model is loaded for nothing
     named = read_sources(
         sources,
         named=source,
@@ -85,11 +85,26 @@ def view(
     )
     shown = open_view(model, named, encoder, Console(stderr=True))
     from infuser.viewer.limits import Limits
+    from infuser.viewer.serving import serve
 
     def tell(address: str) -> None:
         # where a browser was opened the address is of use all the same: for another one, or to be sent on
-        opened = browser and webbrowser.open(address)
+        opened = browser and _has_screen() and webbrowser.open(address)
         print(f"{'Opened' if opened else 'Open'} {address}  (Ctrl-C stops it)", flush=True)
 
-    chosen = free_port(host, _PORT) if port is None else port
+    chosen = _usual_port(host) if port is None else port
     serve(shown, host=host, port=chosen, limits=Limits(most_characters=most_characters), when_up=tell)
+
+
+def _usual_port(host: str) -> int:
+    """Return the usual port, so that bookmarks keep working, or 0 (any free one) if somebody listens there already."""
+    try:
+        with socket.create_server((host, _PORT)):
+            return _PORT
+    except OSError:
+        return 0
+
+
+def _has_screen() -> bool:
+    """Tell whether a browser has a window to open; on a terminal alone, one that draws text would take it over."""
+    return sys.platform in ("darwin", "win32") or any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))

@@ -1,0 +1,117 @@
+"""The viewer's server: in the foreground until Ctrl-C, or in a thread as long as a `with` lasts."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING
+
+from infuser.errors import InfuserError, InputError, MissingExtraError
+from infuser.viewer.limits import Limits
+
+if TYPE_CHECKING:
+    from uvicorn import Server
+
+    from infuser.viewer.looking import View
+
+_ANY_ADDRESS = {"0.0.0.0", "::"}
+_MOST_CONNECTIONS = 512
+_SECONDS_TO_START, _SECONDS_TO_STOP = 30, 3
+
+
+def serve(
+    view: View,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    limits: Limits = Limits(),  # noqa: B008
+    when_up: Callable[[str], None] = lambda address: None,
+) -> None:
+    """Serve a view until Ctrl-C; port 0 takes a free one, and `when_up` is told the address that a browser can open."""
+    server, listener = _server(view, host, port, limits)
+    with listener:
+        when_up(_address(host, listener))  # who asks this early waits in the listener's queue
+        with suppress(KeyboardInterrupt):  # the server has ended in good order by then
+            server.run(sockets=[listener])
+
+
+@contextmanager
+def running(
+    view: View,
+    *,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    limits: Limits = Limits(),  # noqa: B008
+) -> Iterator[str]:
+    """Serve a view in a thread and yield its address; the server ends with the `with`."""
+    server, listener = _server(view, host, port, limits)
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, name="infuser-viewer", daemon=True)
+    with listener:
+        thread.start()
+        deadline = time.monotonic() + _SECONDS_TO_START
+        while not server.started:
+            if not thread.is_alive() or time.monotonic() > deadline:
+                raise InfuserError("The viewer's server did not start. The log says more.")
+            time.sleep(0.01)
+        try:
+            yield _address(host, listener)
+        finally:
+            server.should_exit = True
+            thread.join(_SECONDS_TO_STOP + 5)
+
+
+def hosts_for(host: str) -> tuple[str, ...]:
+    """Return the names under which a server at this address answers; any name only if it listens to everybody."""
+    from infuser.viewer.guarding import LOOPBACK
+
+    return ("*",) if host in _ANY_ADDRESS else tuple(dict.fromkeys((*LOOPBACK, _in_brackets(host))))
+
+
+def _server(view: View, host: str, port: int, limits: Limits) -> tuple[Server, socket.socket]:
+    """Return a server that is ready to run and the open socket it will listen on."""
+    try:
+        import uvicorn
+
+        from infuser.viewer.app import make_app
+    except ImportError as error:
+        raise MissingExtraError(
+            f"The viewer needs {error.name}, which cannot be imported ({error}): pip install 'infuser[viewer]'."
+        ) from error
+    config = uvicorn.Config(
+        make_app(view, limits=limits, hosts=hosts_for(host)),
+        loop="asyncio",
+        http="h11",
+        ws="none",
+        lifespan="off",
+        log_config=None,  # logging is the program's business
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,  # a client's word about its own address would lift the limit on its rate
+        limit_concurrency=_MOST_CONNECTIONS,
+        timeout_keep_alive=15,
+        timeout_graceful_shutdown=_SECONDS_TO_STOP,
+    )
+    return uvicorn.Server(config), _listen(host, port)
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    try:
+        family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
+        return socket.create_server((host, port), family=family, backlog=_MOST_CONNECTIONS)
+    except (OSError, OverflowError) as error:
+        raise InputError(
+            f"Cannot listen at {host}, port {port}: {error}. Choose another port, 0 for a free one, or another host."
+        ) from error
+
+
+def _address(host: str, listener: socket.socket) -> str:
+    """Return the address to open; a server that listens everywhere is reached as 127.0.0.1 from here."""
+    name = "127.0.0.1" if host in _ANY_ADDRESS else _in_brackets(host)
+    return f"http://{name}:{listener.getsockname()[1]}"
+
+
+def _in_brackets(host: str) -> str:
+    return f"[{host}]" if ":" in host else host

@@ -1,0 +1,127 @@
+"""A tiny model to look at, and views that wait or die when a test wants them to."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import httpx
+import pytest
+from starlette.types import ASGIApp
+from tiny_infusions import KNOWN_TEXT, infuse_tiny
+
+from infuser.reports.explanation import Explanation
+from infuser.viewer.app import make_app
+from infuser.viewer.looking import Example, InfusedView, Question, View
+
+ADDRESS = "http://127.0.0.1:8000"
+
+
+@pytest.fixture(scope="session")
+def view() -> InfusedView:
+    """Return a classifier of pairs with two sources, whose knowledge changes its answers."""
+    infused = infuse_tiny("bert", "sequence-classification")
+    return InfusedView(infused, "A tiny model", examples=[Example(KNOWN_TEXT, "the river")])
+
+
+@dataclass
+class Gated:
+    """A view that lets a question about "wait" wait until the gate is open, and remembers all it was asked."""
+
+    inside: View
+    gate: threading.Event = field(default_factory=threading.Event)
+    entered: threading.Event = field(default_factory=threading.Event)
+    asked: list[str] = field(default_factory=list)
+    threads: set[str] = field(default_factory=set)
+
+    def about(self) -> dict[str, Any]:
+        return self.inside.about()
+
+    def see(self, question: Question) -> Explanation:
+        self.asked.append(question.text)
+        self.threads.add(threading.current_thread().name)
+        if "wait" in question.text:
+            self.entered.set()
+            assert self.gate.wait(20), "nobody opened the gate"
+        return self.inside.see(question)
+
+
+@dataclass
+class Fragile:
+    """A view that dies of what a test wishes when it is asked about "die"."""
+
+    inside: View
+    die: Callable[[], Any]
+
+    def about(self) -> dict[str, Any]:
+        return self.inside.about()
+
+    def see(self, question: Question) -> Explanation:
+        if question.text == "die":
+            self.die()
+        return self.inside.see(question)
+
+
+@pytest.fixture
+def gated(view: InfusedView) -> Iterator[Gated]:
+    gated = Gated(view)
+    yield gated
+    gated.gate.set()
+
+
+@pytest.fixture
+def fragile(view: InfusedView) -> Callable[[Callable[[], Any]], Fragile]:
+    return lambda die: Fragile(view, die)
+
+
+@dataclass(frozen=True)
+class Client:
+    """Asks an app one question after the other, each in an event loop of its own."""
+
+    app: ASGIApp
+
+    def request(self, method: str, address: str, **options: Any) -> httpx.Response:
+        async def ask() -> httpx.Response:
+            async with in_loop(self.app) as client:
+                return await client.request(method, address, **options)
+
+        return asyncio.run(ask())
+
+    def get(self, address: str, **options: Any) -> httpx.Response:
+        return self.request("GET", address, **options)
+
+    def post(self, address: str, **options: Any) -> httpx.Response:
+        return self.request("POST", address, **options)
+
+
+def in_loop(app: ASGIApp) -> httpx.AsyncClient:
+    """Return a client for questions that are asked beside each other in the running event loop."""
+    return httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url=ADDRESS, timeout=20)
+
+
+@pytest.fixture
+def make_client() -> Callable[..., Client]:
+    """Return what makes a client of a view's own app."""
+    return lambda view, **options: Client(make_app(view, **options))
+
+
+@pytest.fixture
+def client(view: InfusedView, make_client: Callable[..., Client]) -> Client:
+    return make_client(view)
+
+
+@pytest.fixture
+def talk() -> Callable[..., Any]:
+    """Return what lets `ask(client)` talk to a view's app in one event loop, and gives what `ask` returned."""
+
+    def talk(view: View, ask: Callable[[httpx.AsyncClient], Any], **options: Any) -> Any:
+        async def run() -> Any:
+            async with in_loop(make_app(view, **options)) as client:
+                return await ask(client)
+
+        return asyncio.run(run())
+
+    return talk

@@ -1,0 +1,28 @@
+"""The embedded example: small, and knowledge changes its answers."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from infuser.viewer.default import FOLDER, KNOWLEDGE, open_default
+from infuser.viewer.looking import Question
+
+
+def test_what_the_package_carries_is_small() -> None:
+    assert sum(path.stat().st_size for path in FOLDER.iterdir()) < 200_000
+
+
+@pytest.mark.slow
+def test_knowledge_decides_what_the_example_answers() -> None:
+    view = open_default()
+    known = json.loads((FOLDER / KNOWLEDGE).read_text(encoding="utf-8"))
+    about = view.about()
+    assert about["labels"] == ["not relevant", "relevant"] and about["examples"] == known["examples"]
+    first = view.see(Question(**known["examples"][0], layer="strongest"))
+    before, after = first.answer_plain, first.answer_infused
+    assert before is not None and after is not None
+    assert before["relevant"] < 0.5 < 0.9 < after["relevant"]  # measured: .33 and .95
+    assert first.answers_without["graph"]["relevant"] < 0.5 < first.answers_without["phrases"]["relevant"]
+    assert first.terms and first.found["graph"].links and first.changes is not None and first.changes.max() > 0.1

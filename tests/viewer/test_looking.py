@@ -1,0 +1,106 @@
+"""Views answer as the library does, ask sources once about a text, and say what they are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Self
+
+import numpy as np
+import pytest
+from miniatures import tiny_host, tiny_tokenizer
+from relation_texts import shaped_texts
+from tiny_infusions import KNOWN_TEXT
+
+from infuser.errors import InputError
+from infuser.explaining import explain, source_names
+from infuser.infused import Infused
+from infuser.relations.encoders import Encoder
+from infuser.relations.extracting import extract
+from infuser.relations.model import AttentionRelations
+from infuser.sources import Entities
+from infuser.types import Annotations, Source
+from infuser.viewer.looking import Example, InfusedView, Question, RelationsView
+
+
+@dataclass(frozen=True)
+class Counted:
+    """A source that counts how often it is asked."""
+
+    inside: Source
+    asked: list[str] = field(default_factory=list)
+
+    def annotate(self, texts: Sequence[str]) -> list[Annotations]:
+        self.asked.extend(texts)
+        return self.inside.annotate(texts)
+
+    @classmethod
+    def tiny(cls) -> Self:
+        return cls(Entities.tiny())
+
+
+def test_a_view_answers_as_the_library_does(view: InfusedView) -> None:
+    names = source_names(view.infused.sources)
+    seen = view.see(Question(KNOWN_TEXT, "the river", frozenset(names[:1]), layer="strongest"))
+    assert seen.to_dict() == explain(view.infused, KNOWN_TEXT, "the river", off=names[:1], layer="strongest").to_dict()
+
+
+def test_what_the_page_needs_is_told(view: InfusedView) -> None:
+    about = view.about()
+    assert (about["kind"], about["n_layers"], about["n_heads"], about["pairs"]) == ("kam", 2, 2, True)
+    assert [source["name"] for source in about["sources"]] == source_names(view.infused.sources)
+    assert about["labels"] == ["LABEL_0", "LABEL_1", "LABEL_2"]
+    assert about["examples"] == [{"text": KNOWN_TEXT, "pair": "the river"}]
+
+
+def test_sources_are_asked_once_about_a_text_and_few_texts_are_remembered(view: InfusedView) -> None:
+    assert isinstance(view.infused, Infused)
+    counted = Counted(view.infused.sources[0])
+    watched = InfusedView(replace(view.infused, sources=(counted, *view.infused.sources[1:])), "watched")
+    for off in (frozenset(), frozenset(["Counted"]), frozenset()):
+        watched.see(Question(KNOWN_TEXT, off=off))
+    assert counted.asked == [KNOWN_TEXT]
+    for number in range(40):
+        watched.see(Question(f"river {number}"))
+    assert len(watched._remembered) == 32
+
+
+def test_an_encoder_without_knowledge_can_be_looked_at() -> None:
+    view = InfusedView(Encoder(tiny_host("bert"), tiny_tokenizer("bert")), "plain", examples=[Example("the river")])
+    about, seen = view.about(), view.see(Question("the river", layer="strongest"))
+    assert (about["kind"], about["sources"], about["labels"], about["pairs"]) == ("plain", [], None, False)
+    assert seen.layer == 1 and seen.head is None and not seen.found
+    np.testing.assert_array_equal(seen.plain, seen.infused)
+
+
+@pytest.fixture(scope="module")
+def relations() -> RelationsView:
+    """Return relations that any encoder can read, and a source that finds their ends."""
+    encoder = Encoder(tiny_host("bert"), tiny_tokenizer("bert"))
+    model = AttentionRelations(encoder, trigger=False, gate=0.0, best=0.0)
+    texts = shaped_texts(80, 0, triggers=False)
+    model.fit(texts)
+    names = sorted({text.text[span.start : span.end] for text in texts for span in (text.triples[0].head,)})
+    return RelationsView(model, [Entities(names[:40]), Entities(["river"])], "Relations")
+
+
+def test_triples_come_with_the_heads_that_decided(relations: RelationsView) -> None:
+    text = shaped_texts(80, 0, triggers=False)[0].text
+    seen = relations.see(Question(text, layer="strongest"))
+    [expected] = extract(relations.model, [text], relations.spans)
+    assert list(seen.triples) == [one.to_json(text) for one in expected] and seen.triples
+    best = max(seen.triples, key=lambda one: one["probability"])
+    assert (seen.layer, seen.head) == (best["heads"][0]["layer"], best["heads"][0]["head"])
+    assert relations.about()["kind"] == "relations"
+    fixed = relations.see(Question(text, layer=0, head=1))
+    assert (fixed.layer, fixed.head) == (0, 1)
+
+
+def test_without_the_sources_of_its_spans_there_are_no_triples(relations: RelationsView) -> None:
+    text = shaped_texts(80, 0, triggers=False)[0].text
+    seen = relations.see(Question(text, off=frozenset(["entities 1", "entities 2"]), layer="strongest"))
+    assert not seen.triples and seen.off == ("entities 1", "entities 2") and seen.found["entities 1"].spans
+    with pytest.raises(InputError, match="no source 'graph' to leave out"):
+        relations.see(Question(text, off=frozenset(["graph"])))
+    with pytest.raises(InputError, match="within one text"):
+        relations.see(Question(text, "a pair"))

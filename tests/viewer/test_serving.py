@@ -1,0 +1,130 @@
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import sys
+import threading
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import httpx
+import pytest
+from tiny_infusions import KNOWN_TEXT
+
+from infuser.errors import InputError, MissingExtraError
+from infuser.viewer.limits import Limits
+from infuser.viewer.looking import InfusedView
+from infuser.viewer.serving import hosts_for, running, serve
+
+
+def test_a_running_server_answers_at_its_address_and_is_gone_afterwards(view: InfusedView) -> None:
+    with running(view) as address:
+        assert urlsplit(address).hostname == "127.0.0.1"
+        with httpx.Client(base_url=address) as client:
+            assert client.get("/").status_code == 200
+            answer = client.post("/api/see", json={"text": KNOWN_TEXT}, headers={"origin": address})
+            assert answer.status_code == 200 and "<svg" in answer.json()["parts"]["attention"]
+            assert "server" not in answer.headers
+            forged = {"host": "evil.example", "x-forwarded-host": "127.0.0.1", "x-forwarded-for": "1.2.3.4"}
+            assert client.get("/", headers=forged).status_code == 421
+    with pytest.raises(httpx.ConnectError):
+        httpx.get(address)
+
+
+def test_a_client_cannot_give_itself_another_address_to_ask_more(view: InfusedView) -> None:
+    limits = Limits(burst=2, requests_per_second=0.01)
+    with running(view, limits=limits) as address, httpx.Client(base_url=address) as client:
+        answers = [client.get("/api/model", headers={"x-forwarded-for": f"10.0.0.{at}"}) for at in range(3)]
+    assert [answer.status_code for answer in answers] == [200, 200, 429]
+
+
+def test_a_question_whose_asker_has_gone_is_not_answered_and_the_others_are(gated: Any) -> None:
+    statuses = []
+
+    def ask(address: str, text: str) -> None:
+        statuses.append(httpx.post(f"{address}/api/see", json={"text": text}, timeout=20).status_code)
+
+    with running(gated) as address:
+        first = threading.Thread(target=ask, args=(address, "wait"))
+        first.start()
+        assert gated.entered.wait(20)
+        leave_at_once(address, "gone")
+        httpx.get(f"{address}/api/model")  # by now the server has seen that the asker left
+        last = threading.Thread(target=ask, args=(address, "the last"))
+        last.start()
+        gated.gate.set()
+        first.join(20)
+        last.join(20)
+    assert statuses == [200, 200] and gated.asked == ["wait", "the last"]
+
+
+def leave_at_once(address: str, text: str) -> None:
+    """Ask a question, see that it has arrived, and hang up."""
+    body = json.dumps({"text": text}).encode()
+    head = f"POST /api/see HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"
+    parts = urlsplit(address)
+    with socket.create_connection((parts.hostname, parts.port)) as connection:
+        connection.sendall(head.encode() + b"\r\n\r\n" + body)
+        httpx.get(f"{address}/api/model")
+
+
+@pytest.mark.parametrize("garbage", [b"\x00\xff\r\n\r\n", b"GET /" + b"a" * 100_000, b"GET / HTTP/1.1\r\n\r\n"])
+def test_bytes_that_are_no_request_leave_the_server_running(view: InfusedView, garbage: bytes) -> None:
+    with running(view) as address:
+        parts = urlsplit(address)
+        with socket.create_connection((parts.hostname, parts.port), timeout=5) as connection:
+            connection.sendall(garbage)
+            assert connection.recv(100).startswith(b"HTTP/1.1 4")
+        assert httpx.get(address).status_code == 200
+
+
+def test_serving_ends_quietly_with_ctrl_c(view: InfusedView) -> None:
+    seen = []
+
+    def look_and_leave(address: str) -> None:
+        seen.append(httpx.get(f"{address}/api/model").json()["title"])  # answered: the server listens to Ctrl-C now
+        os.kill(os.getpid(), signal.SIGINT)
+
+    before = signal.getsignal(signal.SIGINT)
+    serve(view, when_up=lambda address: threading.Thread(target=look_and_leave, args=(address,)).start())
+    assert seen == ["A tiny model"] and signal.getsignal(signal.SIGINT) is before
+
+
+def test_a_port_that_is_taken_is_told_with_what_to_do(view: InfusedView) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(InputError, match=rf"Cannot listen at 127.0.0.1, port {port}: .* Choose another port"):
+            serve(view, port=port)
+
+
+@pytest.mark.parametrize(("host", "port"), [("no.such.name.invalid", 0), ("127.0.0.1", 70_000), ("203.0.113.1", 0)])
+def test_an_address_that_is_not_ours_is_told(view: InfusedView, host: str, port: int) -> None:
+    with pytest.raises(InputError, match=f"Cannot listen at {host}, port {port}"):
+        serve(view, host=host, port=port)
+
+
+def test_the_names_answered_to_follow_the_address_bound_to() -> None:
+    assert hosts_for("127.0.0.1") == ("127.0.0.1", "localhost", "[::1]")
+    assert hosts_for("box.lan") == ("127.0.0.1", "localhost", "[::1]", "box.lan")
+    assert hosts_for("fe80::1")[-1] == "[fe80::1]"
+    assert hosts_for("0.0.0.0") == hosts_for("::") == ("*",)
+
+
+@pytest.mark.parametrize("missing", ["uvicorn", "starlette.applications"])
+def test_without_the_extra_one_is_told_how_to_install_it(
+    view: InfusedView, monkeypatch: pytest.MonkeyPatch, missing: str
+) -> None:
+    monkeypatch.setitem(sys.modules, missing, None)
+    monkeypatch.delitem(sys.modules, "infuser.viewer.app", raising=False)
+    with pytest.raises(MissingExtraError, match=r"pip install 'infuser\[viewer\]'"):
+        serve(view)
+
+
+def test_the_page_files_are_part_of_the_package() -> None:
+    import infuser.viewer
+
+    static = Path(infuser.viewer.__file__).parent / "static"
+    assert (static / "index.html").is_file()
