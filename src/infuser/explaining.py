@@ -158,11 +158,12 @@ def _run(model: PreTrainedModel, batch: Mapping[str, Tensor], **options: Any) ->
 
 
 def _changes(plain: Any, changed: Any) -> NDArray[np.float64]:
-    """Return the largest change anywhere in the text for each head of each layer."""
+    """Return the share of its attention that each head of each layer moves elsewhere, mean over the tokens."""
     pairs = zip(changed.attentions, plain.attentions, strict=True)
-    changes = torch.stack([(one - other).abs().amax(dim=(0, 2, 3)) for one, other in pairs])
-    largest: NDArray[np.float64] = changes.double().cpu().numpy()
-    return largest
+    # what is taken away, not half of all changes: some of it may go to auxiliary terms, which have no column here
+    taken = [(before - after).clamp(min=0)[0].sum(dim=-1).mean(dim=-1) for after, before in pairs]
+    moved: NDArray[np.float64] = torch.stack(taken).double().cpu().numpy()
+    return moved
 
 
 def _choose(layer: Layer, head: int | None, changes: NDArray[np.float64]) -> tuple[int, int | None]:

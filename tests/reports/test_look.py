@@ -74,7 +74,7 @@ def test_the_kind_and_the_chosen_cell_are_marked() -> None:
     figure = ElementTree.fromstring(
         heat_map(np.ones((3, 4)), list("abc"), list("wxyz"), title="t", top=1.0, kind="heads", chosen=(2, 1))
     )
-    assert figure.attrib == {"class": "heat heads", "data-kind": "heads"}
+    assert figure.attrib == {"class": "heat small heads", "data-kind": "heads"}
     svg = figure.find(f".//{SVG}svg")
     assert svg is not None and svg.get("tabindex") == "0"
     [image], [frame] = svg.findall(f"{SVG}image"), [one for one in svg.iter() if one.get("class") == "chosen"]

@@ -142,7 +142,7 @@ def test_of_many_labels_the_most_probable_are_told(explain: Explain) -> None:
 
 def test_every_source_has_its_colour_and_those_that_are_off_are_named(explain: Explain) -> None:
     part = read(explanation_parts(explain(**EVERYTHING))["found"])
-    figures = part.findall("{*}figure")
+    figures = part.findall(".//{*}figure")
     assert [told(figure.find("{*}figcaption")) for figure in figures] == [
         "entities (off) 2 spans",
         "graph 2 spans, 1 link, 1 term",
@@ -259,7 +259,7 @@ def test_what_a_model_explains_is_shown(method: str) -> None:
     empty = {"triples"} | ({"mentions"} if method == "kam" else set())
     assert {name for name, part in parts.items() if not part} == empty
     read("".join(parts.values()))
-    drawn = read(parts["found"]).findall("{*}figure")
+    drawn = read(parts["found"]).findall(".//{*}figure")
     assert len(drawn) == 2 and all(figure.find(".//{*}rect") is not None for figure in drawn)
     assert bool(grids(parts["maps"])) == (method == "kam")
 

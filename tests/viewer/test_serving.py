@@ -4,7 +4,6 @@ import json
 import os
 import signal
 import socket
-import sys
 import threading
 from pathlib import Path
 from typing import Any
@@ -14,7 +13,7 @@ import httpx
 import pytest
 from tiny_infusions import KNOWN_TEXT
 
-from infuser.errors import InputError, MissingExtraError
+from infuser.errors import InputError
 from infuser.viewer.limits import Limits
 from infuser.viewer.looking import InfusedView
 from infuser.viewer.serving import hosts_for, running, serve
@@ -111,16 +110,6 @@ def test_the_names_answered_to_follow_the_address_bound_to() -> None:
     assert hosts_for("box.lan") == ("127.0.0.1", "localhost", "[::1]", "box.lan")
     assert hosts_for("fe80::1")[-1] == "[fe80::1]"
     assert hosts_for("0.0.0.0") == hosts_for("::") == ("*",)
-
-
-@pytest.mark.parametrize("missing", ["uvicorn", "starlette.applications"])
-def test_without_the_extra_one_is_told_how_to_install_it(
-    view: InfusedView, monkeypatch: pytest.MonkeyPatch, missing: str
-) -> None:
-    monkeypatch.setitem(sys.modules, missing, None)
-    monkeypatch.delitem(sys.modules, "infuser.viewer.app", raising=False)
-    with pytest.raises(MissingExtraError, match=r"pip install 'infuser\[viewer\]'"):
-        serve(view)
 
 
 def test_the_page_files_are_part_of_the_package() -> None:

@@ -55,7 +55,7 @@ class Explanation:
     off: tuple[str, ...] = ()
     """Sources that found something, perhaps, but were left out: they have no map and no part in the answer."""
     changes: Matrix | None = None
-    """The largest change of attention anywhere in the text, for each head of each layer (layers, heads)."""
+    """The share of its attention that each head of each layer moves elsewhere, mean over tokens (layers, heads)."""
     mentions: tuple[Mention, ...] = ()
     """What names may mean, and what a linker inside the encoder made of it."""
     triples: tuple[Mapping[str, Any], ...] = ()

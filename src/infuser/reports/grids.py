@@ -27,6 +27,8 @@ SVG = 'xmlns="http://www.w3.org/2000/svg"'
 """Every picture says what it is, so that it can be read as XML and stand alone."""
 
 _LABEL_WIDTH = 14
+_SIZES = ((430, "small"), (800, "medium"))
+"""Maps that are no wider, in pixels, may shrink: then three small or two medium ones share a row of a laptop."""
 _DIGITS = 10_000
 """Values travel as whole numbers of 1/10,000."""
 
@@ -52,7 +54,7 @@ def heat_map(
     """
     n_rows, n_columns = values.shape
     n_words = n_rows if n_words is None else n_words
-    cell = next(size for size, most in ((26, 12), (19, 24), (14, 60), (11, 120), (5, math.inf)) if n_rows <= most)
+    cell = next(size for size, most in ((24, 12), (17, 24), (12, 60), (6, 120), (5, math.inf)) if n_rows <= most)
     font = min(12, cell - 1) if cell >= 11 else 9
     step = math.ceil((font + 1) / cell)
     row_labels, column_labels = ([shown(word, label_width) for word in words] for words in (rows, columns))
@@ -79,11 +81,12 @@ def heat_map(
             f'<rect class="chosen" x="{left + cell * column}" y="{above + cell * row}" width="{cell}" height="{cell}"/>'
         )
 
+    size = next((name for widest, name in _SIZES if width <= widest), "")
     packed = _packed(values)
     limit = f"-{top:.2g} to +{top:.2g}" if signed else f"0 to {top:.2g}"
     place = f'x="{left}" y="{above}" width="{cell * n_columns}" height="{cell * n_rows}"'
     return (
-        f'<figure class="{escaped(f"heat {kind}".strip())}" data-kind="{escaped(kind)}">'
+        f'<figure class="{escaped(" ".join(filter(None, ("heat", size, kind))))}" data-kind="{escaped(kind)}">'
         f'<figcaption>{escaped(title)} <small>{limit}</small></figcaption><div class="wide">'
         f'<svg {SVG} role="img" aria-label="{escaped(title)}" tabindex="0" width="{width}" height="{height}" '
         f'viewBox="0 0 {width} {height}" font-size="{font}" data-cell="{cell}" data-signed="{"1" if signed else ""}" '

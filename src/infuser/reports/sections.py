@@ -51,11 +51,13 @@ def _found(explanation: Explanation) -> str:
     """Return what each source found: the text with its marks and arcs, and the same in words."""
     border = None if explanation.pair is None else len(explanation.text)
     figures = [
-        marked_figure(name, found, colour=COLOURS[at % len(COLOURS)], border=border, off=name in explanation.off)
+        "<div>"
+        + marked_figure(name, found, colour=COLOURS[at % len(COLOURS)], border=border, off=name in explanation.off)
         + ties_in_words(found)
+        + "</div>"
         for at, (name, found) in enumerate(explanation.found.items())
     ]
-    return f"<h3>What was found</h3>{''.join(figures)}" if figures else ""
+    return f'<h3>What was found</h3><div class="panels">{"".join(figures)}</div>' if figures else ""
 
 
 def _ties_of_maps(explanation: Explanation) -> str:
@@ -128,7 +130,7 @@ def _heads(explanation: Explanation) -> str:
         changes,
         [f"layer {layer}" for layer in range(n_layers)],
         [f"head {head}" for head in range(n_heads)],
-        title="largest change of attention anywhere in the text",
+        title="share of attention moved elsewhere",
         top=largest if largest > 1e-6 else 1.0,  # rounding is not blown up to full colour
         n_words=n_heads,
         kind="heads",

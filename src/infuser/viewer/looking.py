@@ -155,7 +155,7 @@ class RelationsView:
 
 def described(sources: Sequence[Source]) -> list[dict[str, str]]:
     """Return the name of each source and the first sentence of what its class says about itself."""
-    told = ((type(bare(source)).__doc__ or "").strip().partition("\n")[0] for source in sources)
+    told = ((type(bare(source)).__doc__ or "").strip().partition("\n")[0].replace("`", "") for source in sources)
     return [{"name": name, "about": about} for name, about in zip(source_names(sources), told, strict=True)]
 
 

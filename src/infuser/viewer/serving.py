@@ -7,15 +7,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import TYPE_CHECKING
 
-from infuser.errors import InfuserError, InputError, MissingExtraError
+import uvicorn
+
+from infuser.errors import InfuserError, InputError
+from infuser.viewer.app import make_app
+from infuser.viewer.guarding import LOOPBACK
 from infuser.viewer.limits import Limits
-
-if TYPE_CHECKING:
-    from uvicorn import Server
-
-    from infuser.viewer.looking import View
+from infuser.viewer.looking import View
 
 _ANY_ADDRESS = {"0.0.0.0", "::"}
 _MOST_CONNECTIONS = 512
@@ -65,21 +64,11 @@ def running(
 
 def hosts_for(host: str) -> tuple[str, ...]:
     """Return the names under which a server at this address answers; any name only if it listens to everybody."""
-    from infuser.viewer.guarding import LOOPBACK
-
     return ("*",) if host in _ANY_ADDRESS else tuple(dict.fromkeys((*LOOPBACK, _in_brackets(host))))
 
 
-def _server(view: View, host: str, port: int, limits: Limits) -> tuple[Server, socket.socket]:
+def _server(view: View, host: str, port: int, limits: Limits) -> tuple[uvicorn.Server, socket.socket]:
     """Return a server that is ready to run and the open socket it will listen on."""
-    try:
-        import uvicorn
-
-        from infuser.viewer.app import make_app
-    except ImportError as error:
-        raise MissingExtraError(
-            f"The viewer needs {error.name}, which cannot be imported ({error}): pip install 'infuser[viewer]'."
-        ) from error
     config = uvicorn.Config(
         make_app(view, limits=limits, hosts=hosts_for(host)),
         loop="asyncio",
