@@ -73,7 +73,9 @@ class Linear:
                 max_iter,
                 strength,
             )
-        return cls(tuple(model.classes_), scaler.mean_, scaler.scale_, model.coef_, model.intercept_, converged)
+        # as a file gives them back: in another order the same sums are rounded otherwise on some machines
+        weights = np.ascontiguousarray(model.coef_)
+        return cls(tuple(model.classes_), scaler.mean_, scaler.scale_, weights, model.intercept_, converged)
 
     def scaled(self, features: NDArray[np.floating]) -> Floats:
         """Return features as the weights see them."""
