@@ -5,7 +5,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from infuser.cli.demo import _count_glosses
+from infuser.cli.demo import count_glosses
 from infuser.knowledge.correlation_store import CorrelationStore
 
 WORDNET = Path(__file__).parents[1] / "data" / "wordnet"
@@ -16,7 +16,7 @@ def test_the_demo_can_count_its_correlation_in_glosses(tmp_path: Path) -> None:
     shutil.copytree(WORDNET, wordnet)
     for part in ("verb", "adj", "adv"):  # the sample has nouns only
         (wordnet / f"data.{part}").touch()
-    source = _count_glosses(Console(quiet=True), wordnet, tmp_path)
+    source = count_glosses(Console(quiet=True), wordnet, tmp_path)
     store = CorrelationStore.open(tmp_path / "correlation")
     assert source.scores == tmp_path / "correlation"
     assert store.n_ties > 100 and store.counting.unit == "document"

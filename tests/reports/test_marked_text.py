@@ -6,7 +6,7 @@ import re
 from xml.etree.ElementTree import Element, fromstring
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from infuser.reports.charts import COLOURS
@@ -270,6 +270,8 @@ def findings(draw: st.DrawFn) -> tuple[Annotations, int | None]:
     return Annotations(text, spans, tuple(links), tuple(terms)), None if other is None else len(one)
 
 
+@example((Annotations("0\u200b", (Span(1, 2),)), None))
+@example((Annotations("a\u200d中", (Span(2, 3),)), None))
 @given(findings())
 def test_any_text_is_drawn_whole_and_within_the_picture(finding: tuple[Annotations, int | None]) -> None:
     found, border = finding

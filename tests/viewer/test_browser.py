@@ -311,7 +311,10 @@ def test_an_answer_that_a_newer_question_overtook_is_dropped(page: Page, address
 
     page.route("**/api/see", hold_first)
     page.select_option("#layer", "1")
-    page.wait_for_timeout(150)
+    for _ in range(100):
+        if held:
+            break
+        page.wait_for_timeout(50)
     assert held and page.inner_text("#status") == "reading…"
     page.select_option("#layer", "2")
     wait_for_picture(page, "layer 2, head 0")

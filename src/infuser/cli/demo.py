@@ -223,6 +223,7 @@ def _next_steps(out: Path, seen: Explanation) -> list[str]:
     called = Path(sys.argv[0])
     program = str(called.relative_to(Path.cwd())) if called.is_relative_to(Path.cwd()) else "infuser"
     return [
+        f"{program} view {out}   switch knowledge on and off in the browser",
         f'{program} explain {out}/model --text "{seen.text}" --pair "{seen.pair}"   draw this or your own pair',
         f'{program} predict {out}/model --text "{seen.text}" --pair "{seen.pair}"   ask the model',
         f"{program} train CHECKPOINT train.csv --graph triples.tsv --out runs/mine   your checkpoint and task",

@@ -85,8 +85,9 @@ def boxes(text: str, pieces: Sequence[Piece], span: Span) -> list[Box]:
         start, end = max(span.start, piece.start), min(span.end, piece.end)
         if start >= end:
             continue
-        before = cells(text[piece.start : start])
-        width = max(1, cells(text[start:end]))
+        # signs that take no cell of their own in the word share that of a neighbour, be they the last ones or joined
+        width = min(max(1, cells(text[start:end])), piece.width)
+        before = min(cells(text[piece.start : start]), piece.width - width)
         left = piece.column + (piece.width - before - width if piece.leftwards else before)
         known = reached.get(piece.line, (left, left + width))
         reached[piece.line] = min(known[0], left), max(known[1], left + width)
