@@ -2,8 +2,8 @@
 
 The embedded default of `infuser view` (MiniLM, KAM, three sources) is asked through a real socket:
 
-- a pair of 128 tokens whose knowledge is switched every time, and one whose text is new every time, in turn with the
-  bare model's two passes over the same pair, without knowledge and with it;
+- a new pair of 128 tokens, another head of it, a source switched off and on again, in turn with the bare model's two
+  passes over the same pair, without knowledge and with it;
 - the same for shorter and longer pairs, and where the time goes;
 - the first picture in a browser, from the moment a fresh server is up (needs Playwright and Chromium);
 - many clients at once, each with texts and switches of its own, each asking again as soon as it has its answer; the
@@ -43,7 +43,7 @@ from infuser import __version__
 from infuser.reports.sections import explanation_parts
 from infuser.viewer.default import open_default
 from infuser.viewer.looking import InfusedView, Question
-from infuser.viewer.serving import running, serve
+from infuser.viewer.serving import running
 from infuser.writing import write_whole
 
 RESULT = Path(__file__).parent / "results" / "viewer.json"
@@ -98,7 +98,8 @@ def told(milliseconds: list[float]) -> dict[str, float]:
 def time_pair(view: InfusedView, address: str, n_tokens: int, rounds: int) -> dict[str, Any]:
     """Time one length: the viewer through its socket, the bare model, and the steps inside an answer."""
     text, pair = pair_of(view, n_tokens)
-    off, number = switches(view), itertools.count()
+    texts = (pair_of(view, n_tokens, seed)[0] for seed in itertools.count())
+    names = itertools.cycle(source["name"] for source in view.about()["sources"])
     infused = view.infused.batch([text], [pair])
     plain = {name: tensor for name, tensor in infused.items() if not name.startswith("knowledge_")}
     steps: dict[str, list[float]] = {"model": [], "parts": [], "json": []}
@@ -106,9 +107,14 @@ def time_pair(view: InfusedView, address: str, n_tokens: int, rounds: int) -> di
 
     def ask(**question: Any) -> None:
         nonlocal size
-        answer = client.post("/api/see", json={"text": text, "pair": pair, "layer": 3, "head": 1, **question})
+        answer = client.post("/api/see", json={"text": text, "pair": pair, "layer": 3, **question})
         assert answer.status_code == 200, answer.text
         size = len(answer.content)
+
+    def ask_new() -> None:
+        nonlocal text
+        text = next(texts)
+        ask(head=1)
 
     @torch.inference_mode()
     def bare() -> None:
@@ -117,7 +123,7 @@ def time_pair(view: InfusedView, address: str, n_tokens: int, rounds: int) -> di
 
     def inside() -> None:
         times = [time.perf_counter()]
-        explanation = view.see(Question(text, pair, frozenset(next(off)), 3, 1))
+        explanation = view.see(Question(text, pair, frozenset([next(names)]), 3, 1))
         times.append(time.perf_counter())
         parts = explanation_parts(explanation)
         times.append(time.perf_counter())
@@ -129,27 +135,29 @@ def time_pair(view: InfusedView, address: str, n_tokens: int, rounds: int) -> di
     with httpx.Client(base_url=address, timeout=60) as client:
         times = in_turn(
             {
-                "see": lambda: ask(off=next(off)),
-                "see a new text": lambda: ask(text=f"{next(number)} {text}"),
+                "a new text": ask_new,
+                "another head": lambda: ask(head=2),
+                "a source off": lambda: ask(head=2, off=[next(names)]),
+                "all on again": lambda: ask(head=2),
                 "bare model, both passes": bare,
                 "inside": inside,
             },
             rounds,
         )
     del times["inside"]
-    ratio = times["see"]["median_ms"] / times["bare model, both passes"]["median_ms"]
+    ratio = times["all on again"]["median_ms"] / times["bare model, both passes"]["median_ms"]
     within = {name: round(float(np.median(taken[2:])), 1) for name, taken in steps.items()}
     return {"tokens": n_tokens, **times, "ratio": round(ratio, 2), "inside_median_ms": within, "answer_bytes": size}
 
 
 @contextmanager
 def server_process() -> Iterator[tuple[str, psutil.Process]]:
-    """Yield address and process of a fresh server that has loaded its model."""
-    command = [sys.executable, __file__, "--serve"]
+    """Yield address and process of a fresh `infuser view`, which tells its address when the model is loaded."""
+    command = [sys.executable, "-m", "infuser", "view", "--no-browser", "--port", "0"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
         try:
             assert process.stdout is not None
-            yield process.stdout.readline().strip(), psutil.Process(process.pid)
+            yield process.stdout.readline().split()[1], psutil.Process(process.pid)
         finally:
             process.send_signal(signal.SIGINT)
             process.wait(30)
@@ -237,14 +245,10 @@ def main() -> None:
     parser.add_argument("--seconds", type=float, default=60, help="How long the clients ask.")
     parser.add_argument("--clients", type=int, default=50)
     parser.add_argument("--out", type=Path, default=RESULT)
-    parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     given = parser.parse_args()
     logging.set_verbosity_error()
     logging.disable_progress_bar()
     view = open_default()
-    if given.serve:
-        serve(view, when_up=lambda address: print(address, flush=True))
-        return
     rows = []
     with running(view) as address:
         for n_tokens in LENGTHS:
@@ -267,6 +271,12 @@ def main() -> None:
     target = {"tokens": TARGET_LENGTH, "ms": TARGET_MS}
     result = {"about": about, "target": target, "rows": rows, "first picture": pictures, "load": loaded}
     write_whole(given.out, json.dumps(result, indent=1) + "\n")
+    print()
+    kinds = ("a new text", "another head", "a source off", "all on again", "bare model, both passes")
+    for row in rows:
+        print(f"{row['tokens']:4} tokens: " + ", ".join(f"{kind} {row[kind]['median_ms']:.0f} ms" for kind in kinds))
+    print(f"Target: {TARGET_LENGTH} tokens in {TARGET_MS} ms, the first picture in {TARGET_PICTURE_S} s: {pictures}")
+    print(f"{given.clients} clients: {loaded['errors']} errors, {loaded['memory_mb']['peak']} MB at most")
 
 
 if __name__ == "__main__":

@@ -11,8 +11,9 @@ from miniatures import HOSTS, Repeats, tiny_host, tiny_tokenizer
 from tiny_infusions import KNOWN_TEXT, infuse_tiny
 
 import infuser
+from infuser.answers import label_names, probabilities
 from infuser.errors import InputError
-from infuser.explaining import explain, label_names, probabilities, source_names
+from infuser.explaining import explain, source_names
 from infuser.hosts import is_new_weight
 from infuser.relations.encoders import Encoder
 from infuser.reports import Explanation

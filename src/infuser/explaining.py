@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Literal, Protocol
 
 import numpy as np
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from infuser.answers import answer, classifies
 from infuser.errors import InputError, UnknownNameError
 from infuser.hosts import showing_weights
 from infuser.hosts.watching import answering
@@ -45,6 +47,24 @@ class Explained(Protocol):
     def sources(self) -> tuple[Source, ...]: ...
 
 
+@dataclass(frozen=True, eq=False)
+class Reading:
+    """One text or pair, read without knowledge and with it; `at` shows one layer and head."""
+
+    about: Explanation
+    """All that does not depend on layer and head; its attention is that of the last layer, mean over heads."""
+    plain: Sequence[Tensor]
+    """Attention of every layer without knowledge, (heads, seq, seq) each."""
+    infused: Sequence[Tensor]
+
+    def at(self, layer: Layer = -1, head: int | None = None) -> Explanation:
+        """Return what knowledge changed, seen at one layer and one head (None: the mean over heads)."""
+        assert self.about.changes is not None
+        place, which = _choose(layer, head, self.about.changes)
+        plain, infused = (_attention(layers, place, which) for layers in (self.plain, self.infused))
+        return replace(self.about, layer=place, head=which, plain=plain, infused=infused)
+
+
 def explain(
     infused: Explained,
     text: str,
@@ -64,6 +84,22 @@ def explain(
     The maps are drawn as the sources gave them, without the row and column that a method may add for [CLS]. Of an
     encoder without sources the attention is told alone: with knowledge and without are the same.
     """
+    return read(infused, text, pair, off=off, found=found).at(layer, head)
+
+
+def read(
+    infused: Explained,
+    text: str,
+    pair: str | None = None,
+    *,
+    off: Collection[str] = (),
+    found: Sequence[Annotations] | None = None,
+    before: Reading | None = None,
+) -> Reading:
+    """Return what knowledge changed in one text or pair, for every layer and head; see `explain`.
+
+    before: an earlier reading by the same model; if it is of the same text, it tells what is read without knowledge.
+    """
     names = source_names(infused.sources)
     if unknown := sorted(set(off) - set(names)):
         raise InputError(f"There is no source {unknown[0]!r} to leave out: this model has {', '.join(names)}.")
@@ -73,30 +109,30 @@ def explain(
     batch = _batch(infused, text, pair, [on])
     bases = bases_among(infused.sources)
     trace = Trace() if bases else None
-    plain = _run(infused.model, _without_knowledge(batch))
-    changed = _run(infused.model, batch, **({} if trace is None else {"knowledge_trace": trace})) if names else plain
-    changes = _changes(plain, changed)
-    place, which = _choose(layer, head, changes)
+    plain, answer_plain = _read_plain(infused.model, batch, text, pair, before)
+    changed, answer_infused = plain, answer_plain
+    if names:
+        changed, answer_infused = _run(infused.model, batch, **({} if trace is None else {"knowledge_trace": trace}))
     maps = dict(zip(names, _maps(batch, len(names)), strict=True)) if names else {}
     terms = batch.get("knowledge_terms")
-    return Explanation(
+    about = Explanation(
         words=_labels(infused.tokenizer, text, pair, batch["input_ids"][0]),
         terms=[] if terms is None else list(infused.tokenizer.convert_ids_to_tokens(terms[0].tolist())),
         maps={name: drawn for name, drawn in maps.items() if name not in off},
-        plain=_attention(plain, place, which),
-        infused=_attention(changed, place, which),
-        layer=place,
-        head=which,
+        plain=_attention(plain, -1, None),
+        infused=_attention(changed, -1, None),
+        layer=len(plain) - 1,
         text=text,
         pair=pair,
-        answer_plain=_answer(infused.model, plain.logits) if classifies(infused.model) else None,
-        answer_infused=_answer(infused.model, changed.logits) if classifies(infused.model) else None,
+        answer_plain=answer_plain,
+        answer_infused=answer_infused,
         answers_without=_answers_without(infused, text, pair, dict(zip(names, on, strict=True)), off),
         found=dict(zip(names, found, strict=True)),
         off=tuple(name for name in names if name in off),
-        changes=changes,
+        changes=_changes(plain, changed),
         mentions=() if trace is None else _mentions(infused, on, batch, trace),
     )
+    return Reading(about, plain, changed)
 
 
 def annotations_of(infused: Explained, text: str, pair: str | None = None) -> tuple[Annotations, ...]:
@@ -116,22 +152,6 @@ def source_names(sources: Sequence[Source]) -> list[str]:
     return [f"{kind} {kinds[: at + 1].count(kind)}" if kinds.count(kind) > 1 else kind for at, kind in enumerate(kinds)]
 
 
-def label_names(model: PreTrainedModel) -> list[str]:
-    """Return the names of a classifier's labels, or the one name "score" if it answers with a number."""
-    if model.config.num_labels == 1:
-        return ["score"]
-    return [str(name) for _, name in sorted((model.config.id2label or {}).items())]
-
-
-def probabilities(model: PreTrainedModel, logits: Tensor) -> Tensor:
-    """Return what logits (texts, labels) mean: probabilities, or the number itself for a model with one label."""
-    if model.config.num_labels == 1:
-        return logits.float()
-    if model.config.problem_type == "multi_label_classification":
-        return logits.float().sigmoid()
-    return logits.float().softmax(dim=-1)
-
-
 def _silent(found: Annotations) -> Annotations:
     """Return the annotations of a source that found nothing."""
     return Annotations(found.text)
@@ -148,20 +168,30 @@ def _batch(infused: Explained, text: str, pair: str | None, rows: Sequence[Seque
     return {name: tensor.to(infused.model.device) for name, tensor in _collator(infused)(examples).items()}
 
 
-def _without_knowledge(batch: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    return {name: tensor for name, tensor in batch.items() if not name.startswith("knowledge_")}
+def _read_plain(
+    model: PreTrainedModel, batch: Mapping[str, Tensor], text: str, pair: str | None, before: Reading | None
+) -> tuple[Sequence[Tensor], dict[str, float] | None]:
+    """Return attention and answer without knowledge, from an earlier reading of the same text if there is one."""
+    if before is not None and (before.about.text, before.about.pair) == (text, pair):
+        known = before.about.answer_plain
+        return before.plain, None if known is None else dict(known)
+    return _run(model, {name: tensor for name, tensor in batch.items() if not name.startswith("knowledge_")})
 
 
-def _run(model: PreTrainedModel, batch: Mapping[str, Tensor], **options: Any) -> Any:
+def _run(
+    model: PreTrainedModel, batch: Mapping[str, Tensor], **options: Any
+) -> tuple[Sequence[Tensor], dict[str, float] | None]:
+    """Return the attention of every layer, (heads, seq, seq) each, and the answer, None if the model gives no label."""
     with answering(model), showing_weights(model):  # dropout would blur what is compared
-        return model(**batch, output_attentions=True, **options)
+        out = model(**batch, output_attentions=True, **options)
+    return [of_layer[0] for of_layer in out.attentions], answer(model, out.logits) if classifies(model) else None
 
 
-def _changes(plain: Any, changed: Any) -> NDArray[np.float64]:
+def _changes(plain: Sequence[Tensor], changed: Sequence[Tensor]) -> NDArray[np.float64]:
     """Return the share of its attention that each head of each layer moves elsewhere, mean over the tokens."""
-    pairs = zip(changed.attentions, plain.attentions, strict=True)
     # what is taken away, not half of all changes: some of it may go to auxiliary terms, which have no column here
-    taken = [(before - after).clamp(min=0)[0].sum(dim=-1).mean(dim=-1) for after, before in pairs]
+    pairs = zip(plain, changed, strict=True)
+    taken = [(before - after).clamp(min=0).sum(dim=-1).mean(dim=-1) for before, after in pairs]
     moved: NDArray[np.float64] = torch.stack(taken).double().cpu().numpy()
     return moved
 
@@ -183,8 +213,8 @@ def _within(number: int, n: int, what: str) -> int:
     return number % n
 
 
-def _attention(out: Any, layer: int, head: int | None) -> NDArray[np.float64]:
-    heads = out.attentions[layer][0].double()  # (heads, seq, seq)
+def _attention(layers: Sequence[Tensor], layer: int, head: int | None) -> NDArray[np.float64]:
+    heads = layers[layer].double()  # (heads, seq, seq)
     chosen: NDArray[np.float64] = (heads.mean(dim=0) if head is None else heads[head]).cpu().numpy()
     return chosen
 
@@ -226,16 +256,6 @@ def _labels(tokenizer: PreTrainedTokenizerBase, text: str, pair: str | None, ids
     return labels
 
 
-def classifies(model: PreTrainedModel) -> bool:
-    """Tell whether a model gives whole texts labels."""
-    return type(model).__name__.endswith("ForSequenceClassification")
-
-
-def _answer(model: PreTrainedModel, logits: Tensor) -> dict[str, float]:
-    """Return the probability of each label for the first text of a batch."""
-    return dict(zip(label_names(model), probabilities(model, logits)[0].tolist(), strict=True))
-
-
 def _answers_without(
     infused: Explained, text: str, pair: str | None, found: Mapping[str, Annotations], off: Collection[str]
 ) -> dict[str, dict[str, float]]:
@@ -246,7 +266,7 @@ def _answers_without(
     rows = [[_silent(one) if name == out else one for name, one in found.items()] for out in left_out]
     with answering(infused.model):
         logits = infused.model(**_batch(infused, text, pair, rows)).logits
-    return {name: _answer(infused.model, logits[place : place + 1]) for place, name in enumerate(left_out)}
+    return {name: answer(infused.model, logits[place : place + 1]) for place, name in enumerate(left_out)}
 
 
 def _mentions(

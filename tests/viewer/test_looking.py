@@ -20,7 +20,7 @@ from infuser.relations.extracting import extract
 from infuser.relations.model import AttentionRelations
 from infuser.sources import Entities
 from infuser.types import Annotations, Source
-from infuser.viewer.looking import Example, InfusedView, Question, RelationsView
+from infuser.viewer.looking import Example, InfusedView, Question, RelationsView, warm_up
 
 
 @dataclass(frozen=True)
@@ -63,6 +63,39 @@ def test_sources_are_asked_once_about_a_text_and_few_texts_are_remembered(view: 
     for number in range(40):
         watched.see(Question(f"river {number}"))
     assert len(watched._remembered) == 32
+
+
+def test_another_head_is_shown_without_reading_again_and_another_source_without_reading_plain_again(
+    view: InfusedView,
+) -> None:
+    assert isinstance(view.infused, Infused)
+    own = InfusedView(view.infused, "own")
+    passes = []
+    hook = view.infused.model.register_forward_pre_hook(lambda *_: passes.append(1))
+    try:
+        first = own.see(Question(KNOWN_TEXT, layer=0, head=0))
+        assert len(passes) == 3  # without knowledge, with it, and without each source in one batch
+        second = own.see(Question(KNOWN_TEXT, layer=1, head=None))
+        assert len(passes) == 3
+        names = source_names(view.infused.sources)
+        off = own.see(Question(KNOWN_TEXT, off=frozenset(names[:1]), layer=0, head=0))
+        assert len(passes) == 5
+        own.see(Question("the river", layer=0, head=0))
+        assert len(passes) == 8
+    finally:
+        hook.remove()
+    assert first.to_dict() == explain(view.infused, KNOWN_TEXT, layer=0, head=0).to_dict()
+    assert second.to_dict() == explain(view.infused, KNOWN_TEXT, layer=1).to_dict()
+    assert off.to_dict() == explain(view.infused, KNOWN_TEXT, layer=0, head=0, off=names[:1]).to_dict()
+
+
+def test_a_view_that_was_warmed_up_has_asked_its_sources(view: InfusedView) -> None:
+    assert isinstance(view.infused, Infused)
+    counted = Counted(view.infused.sources[0])
+    infused = replace(view.infused, sources=(counted, *view.infused.sources[1:]))
+    warm_up(InfusedView(infused, "with an example", examples=[Example("the river", "the town")]))
+    warm_up(InfusedView(infused, "without one"))
+    assert counted.asked == ["the river\n\nthe town", "Bern"]
 
 
 def test_an_encoder_without_knowledge_can_be_looked_at() -> None:

@@ -137,7 +137,7 @@ def _answers(
     """Yield the examples with the model's label and probabilities, or its score if it answers with a number."""
     import torch
 
-    from infuser.explaining import label_names, probabilities
+    from infuser.answers import label_names, probabilities
 
     with torch.inference_mode():
         batch = {name: tensor.to(model.device) for name, tensor in collator(examples).items()}

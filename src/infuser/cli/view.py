@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from infuser.cli.models import loading
 from infuser.cli.relations_data import EncoderNow
 from infuser.cli.sources import (
     AliasFiles,
@@ -83,9 +84,14 @@ def view(
         aliases=aliases,
         terms=terms,
     )
-    shown = open_view(model, named, encoder, Console(stderr=True))
+    console = Console(stderr=True)
+    shown = open_view(model, named, encoder, console)
     from infuser.viewer.limits import Limits
+    from infuser.viewer.looking import warm_up
     from infuser.viewer.serving import serve
+
+    with loading(console, "the knowledge"):  # what cannot be read is told here, not in the browser
+        warm_up(shown)
 
     def tell(address: str) -> None:
         # where a browser was opened the address is of use all the same: for another one, or to be sent on

@@ -35,7 +35,7 @@ def is_relations(name: str) -> bool:
 def open_view(name: str | None, sources: Sequence[Source], encoder: str | None, console: Console) -> View:
     """Return what is looked at, loaded; sources that are named take the place of those that were saved."""
     if name is None:
-        if sources:
+        if sources or encoder is not None:
             raise InputError("Name the checkpoint that is infused with this knowledge: infuser view minilm --graph ...")
         return _open_default(console)
     if is_relations(name):
@@ -48,10 +48,10 @@ def open_view(name: str | None, sources: Sequence[Source], encoder: str | None, 
 
 
 def _open_default(console: Console) -> View:
+    find_checkpoint("minilm", console)  # fetched here, where it can be told
     with loading(console, "the embedded example"):
         from infuser.viewer.default import open_default
 
-        find_checkpoint("minilm", console)
         return open_default()
 
 

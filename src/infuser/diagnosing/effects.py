@@ -10,10 +10,10 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from infuser.answers import probabilities
 from infuser.diagnosing.asking import ask
 from infuser.diagnosing.buckets import defined
 from infuser.errors import InputError
-from infuser.explaining import probabilities
 from infuser.infused import Infused
 from infuser.reports.comparison import Arm, compare
 from infuser.reports.diagnosis import Channel, Flip

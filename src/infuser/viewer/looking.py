@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
+from infuser.answers import classifies, label_names
 from infuser.errors import InputError
-from infuser.explaining import Explained, Layer, annotations_of, classifies, explain, label_names, source_names
+from infuser.explaining import Explained, Layer, Reading, annotations_of, read, source_names
 from infuser.hosts import n_blocks
 from infuser.infused import Infused
 from infuser.registry import METHODS
@@ -64,6 +65,7 @@ class InfusedView:
     """A sentence that the reader should know."""
     examples: Sequence[Example] = ()
     _remembered: OrderedDict[Any, tuple[Annotations, ...]] = field(default_factory=OrderedDict, repr=False)
+    _last: dict[Question, Reading] = field(default_factory=dict, repr=False)
 
     def about(self) -> dict[str, Any]:
         """Return what the page says about the model and what it needs to draw its controls."""
@@ -81,15 +83,11 @@ class InfusedView:
 
     def see(self, question: Question) -> Explanation:
         """Return what knowledge does to the text; sources are asked once about each text."""
-        return explain(
-            self.infused,
-            question.text,
-            question.pair,
-            layer=question.layer,
-            head=question.head,
-            off=question.off,
-            found=self._found(question.text, question.pair),
-        )
+        return _reading(self._last, question, self._read).at(question.layer, question.head)
+
+    def _read(self, question: Question, before: Reading | None) -> Reading:
+        found = self._found(question.text, question.pair)
+        return read(self.infused, question.text, question.pair, off=question.off, found=found, before=before)
 
     def _found(self, text: str, pair: str | None) -> tuple[Annotations, ...]:
         key = (text, pair)
@@ -111,6 +109,7 @@ class RelationsView:
     title: str
     note: str = ""
     examples: Sequence[Example] = ()
+    _last: dict[Question, Reading] = field(default_factory=dict, repr=False)
 
     def about(self) -> dict[str, Any]:
         """Return what the page says about the model and what it needs to draw its controls."""
@@ -131,6 +130,15 @@ class RelationsView:
 
         "strongest" is the head that spoke most for the most probable triple.
         """
+        reading = _reading(self._last, question, self._read)
+        layer, head = question.layer, question.head
+        if layer == "strongest":
+            triples = sorted(reading.about.triples, key=lambda one: -one["probability"])
+            decided = [one["heads"][0] for one in triples if one["heads"]]
+            layer, head = (decided[0]["layer"], decided[0]["head"]) if decided else (-1, None)
+        return reading.at(layer, head)
+
+    def _read(self, question: Question, before: Reading | None) -> Reading:
         from infuser.relations.extracting import extract
 
         names = source_names(self.spans)
@@ -140,17 +148,33 @@ class RelationsView:
             raise InputError("Relations are read within one text. Leave the second text empty.")
         on = [source for name, source in zip(names, self.spans, strict=True) if name not in question.off]
         [triples] = extract(self.model, [question.text], on) if on else [[]]
-        layer, head = question.layer, question.head
-        if layer == "strongest":
-            decided = [one.heads[0] for one in sorted(triples, key=lambda one: -one.probability) if one.heads]
-            layer, head = (decided[0].layer, decided[0].head) if decided else (-1, None)
         found = [source.annotate([question.text])[0] for source in self.spans]
-        return replace(
-            explain(self.model.opened(), question.text, layer=layer, head=head),
+        reading = read(self.model.opened(), question.text, before=before)
+        about = replace(
+            reading.about,
             found=dict(zip(names, found, strict=True)),
             off=tuple(name for name in names if name in question.off),
             triples=tuple(one.to_json(question.text) for one in triples),
         )
+        return replace(reading, about=about)
+
+
+def _reading(
+    last: dict[Question, Reading], question: Question, read: Callable[[Question, Reading | None], Reading]
+) -> Reading:
+    """Return the reading of a question; the last one is remembered, so another layer or head costs next to nothing."""
+    asked = replace(question, layer=-1, head=None)
+    if asked not in last:
+        reading = read(asked, next(iter(last.values()), None))
+        last.clear()  # a reading holds the attention of every head: one is enough
+        last[asked] = reading
+    return last[asked]
+
+
+def warm_up(view: View) -> None:
+    """Let a view answer once, so that the knowledge it builds or opens when first asked is ready for its reader."""
+    example = (view.about()["examples"] or [{"text": "Bern", "pair": None}])[0]
+    view.see(Question(**example, layer="strongest"))
 
 
 def described(sources: Sequence[Source]) -> list[dict[str, str]]:
