@@ -154,6 +154,13 @@ def test_every_source_has_its_colour_and_those_that_are_off_are_named(explain: E
     assert "glipizide -- sold at -- pharmacy 0.80" in lists and "+ shop, not in the text: pharmacy 0.50" in lists
 
 
+def test_a_model_of_relations_that_found_none_says_so(explain: Explain) -> None:
+    assert "no two spans of this text are related" in explanation_parts(explain(triples=()))["triples"]
+    assert explanation_parts(explain())["triples"] == ""
+    assert Explanation.from_dict(explain(triples=()).to_dict()).triples == ()
+    assert Explanation.from_dict(explain().to_dict()).triples is None
+
+
 def test_triples_are_told_with_the_heads_that_decided(explain: Explain) -> None:
     part = explanation_parts(explain(**EVERYTHING))["triples"]
     assert rows(part)[1:] == [
@@ -256,7 +263,7 @@ def test_every_part_is_xml_whatever_a_user_or_a_source_wrote(explain: Explain, e
 def test_what_a_model_explains_is_shown(method: str) -> None:
     infused = infuse_tiny("bert", "sequence-classification", method, num_hidden_layers=3)
     parts = explanation_parts(explain_text(infused, KNOWN_TEXT, "the old river", layer="strongest"))
-    empty = {"triples"} | ({"mentions"} if method == "kam" else set())
+    empty = {"triples", "mentions" if method == "kam" else "maps"}
     assert {name for name, part in parts.items() if not part} == empty
     read("".join(parts.values()))
     drawn = read(parts["found"]).findall(".//{*}figure")

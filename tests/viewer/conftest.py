@@ -10,12 +10,17 @@ from typing import Any
 
 import httpx
 import pytest
+from miniatures import tiny_host, tiny_tokenizer
+from relation_texts import shaped_texts
 from starlette.types import ASGIApp
 from tiny_infusions import KNOWN_TEXT, infuse_tiny
 
+from infuser.relations.encoders import Encoder
+from infuser.relations.model import AttentionRelations
 from infuser.reports.explanation import Explanation
+from infuser.sources import Entities
 from infuser.viewer.app import make_app
-from infuser.viewer.looking import Example, InfusedView, Question, View
+from infuser.viewer.looking import Example, InfusedView, Question, RelationsView, View
 
 ADDRESS = "http://127.0.0.1:8000"
 
@@ -25,6 +30,17 @@ def view() -> InfusedView:
     """Return a classifier of pairs with two sources, whose knowledge changes its answers."""
     infused = infuse_tiny("bert", "sequence-classification")
     return InfusedView(infused, "A tiny model", examples=[Example(KNOWN_TEXT, "the river")])
+
+
+@pytest.fixture(scope="session")
+def relations() -> RelationsView:
+    """Return relations that any encoder can read, and a source that finds their ends."""
+    encoder = Encoder(tiny_host("bert"), tiny_tokenizer("bert"))
+    model = AttentionRelations(encoder, trigger=False, gate=0.0, best=0.0)
+    texts = shaped_texts(80, 0, triggers=False)
+    model.fit(texts)
+    names = sorted({text.text[span.start : span.end] for text in texts for span in (text.triples[0].head,)})
+    return RelationsView(model, [Entities(names[:40]), Entities(["river"])], "Relations")
 
 
 @dataclass

@@ -15,11 +15,12 @@ import torch
 from browser import Seen
 from cli.commands import run_command
 from miniatures import tiny_host, tiny_tokenizer
+from relation_texts import shaped_texts
 from tiny_infusions import shake
 
 import infuser
 from infuser import Entities, Graph, Kam, Phrases
-from infuser.viewer.looking import Example, InfusedView
+from infuser.viewer.looking import Example, InfusedView, Question, RelationsView
 from infuser.viewer.serving import running
 
 if TYPE_CHECKING:
@@ -412,6 +413,28 @@ def test_a_second_text_can_be_added_and_removed(page: Page, view: InfusedView, s
         page.click("text=remove the second text")
         wait_for_change(page, "answer", with_pair)
         assert page.inner_text("[data-part=answer]") == before and "pair=" not in page.url
+
+
+def test_triples_lead_to_the_heads_that_decided(page: Page, seen: Seen, relations: RelationsView) -> None:
+    text = shaped_texts(80, 0, triggers=False)[0].text
+    told = relations.see(Question(text, layer="strongest")).triples
+    assert told
+    with running(relations) as address:
+        open_page(page, link(address, text=text))
+        assert page.locator("#second-switch").is_hidden()
+        rows = page.locator("[data-part=triples] tbody tr")
+        assert rows.count() == len(told)
+        assert told[0]["head"]["text"] in rows.first.inner_text() and told[0]["relation"] in rows.first.inner_text()
+        head = told[-1]["heads"][-1]
+        rows.last.locator("button.head").last.click()
+        wait_for_picture(page, f"layer {head['layer']}, head {head['head']}")
+        attention = relations.see(Question(text, layer=head["layer"], head=head["head"])).plain
+        np.testing.assert_allclose(heat_map(page, "attention"), attention, atol=5.2e-5)
+        before = page.inner_text("[data-part=triples]")
+        page.locator("#text").fill("xyz")
+        wait_for_change(page, "triples", before)
+        assert "no two spans of this text are related" in page.inner_text("[data-part=triples]")
+    assert seen.errors == []
 
 
 @pytest.mark.parametrize("width", [390, 768, 1280])

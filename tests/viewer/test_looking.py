@@ -17,7 +17,6 @@ from infuser.explaining import explain, source_names
 from infuser.infused import Infused
 from infuser.relations.encoders import Encoder
 from infuser.relations.extracting import extract
-from infuser.relations.model import AttentionRelations
 from infuser.sources import Entities
 from infuser.types import Annotations, Source
 from infuser.viewer.looking import Example, InfusedView, Question, RelationsView, warm_up
@@ -104,17 +103,6 @@ def test_an_encoder_without_knowledge_can_be_looked_at() -> None:
     assert (about["kind"], about["sources"], about["labels"], about["pairs"]) == ("plain", [], None, False)
     assert seen.layer == 1 and seen.head is None and not seen.found
     np.testing.assert_array_equal(seen.plain, seen.infused)
-
-
-@pytest.fixture(scope="module")
-def relations() -> RelationsView:
-    """Return relations that any encoder can read, and a source that finds their ends."""
-    encoder = Encoder(tiny_host("bert"), tiny_tokenizer("bert"))
-    model = AttentionRelations(encoder, trigger=False, gate=0.0, best=0.0)
-    texts = shaped_texts(80, 0, triggers=False)
-    model.fit(texts)
-    names = sorted({text.text[span.start : span.end] for text in texts for span in (text.triples[0].head,)})
-    return RelationsView(model, [Entities(names[:40]), Entities(["river"])], "Relations")
 
 
 def test_triples_come_with_the_heads_that_decided(relations: RelationsView) -> None:

@@ -77,8 +77,8 @@ def _open_relations(folder: Path, sources: Sequence[Source], encoder: str | None
     from infuser.viewer.looking import RelationsView
 
     model = open_fitted(folder, encoder, console)
-    known = ", ".join(sorted(label or name for name, label in model.labels_.items())[:6])
-    note = f"Relations that it knows: {known}{', ...' if len(model.labels_) > 6 else ''}."
+    known = sorted(label or name for name, label in model.labels_.items())
+    note = f"Relations that it knows: {', '.join(known[:6])}" + (" and others." if len(known) > 6 else ".")
     return RelationsView(model, sources_of(folder, sources), _title(str(folder)), note, _any_examples(pair=False))
 
 

@@ -58,8 +58,9 @@ class Explanation:
     """The share of its attention that each head of each layer moves elsewhere, mean over tokens (layers, heads)."""
     mentions: tuple[Mention, ...] = ()
     """What names may mean, and what a linker inside the encoder made of it."""
-    triples: tuple[Mapping[str, Any], ...] = ()
-    """Relations read out of attention, each with the heads that decided; as `relations.extracting` writes them."""
+    triples: tuple[Mapping[str, Any], ...] | None = None
+    """Relations read out of attention, each with the heads that decided, as `relations.extracting` writes them; None
+    where no model of relations was asked."""
     title: str = "What knowledge changed"
     """Heading of the picture and the page."""
 
@@ -110,7 +111,7 @@ class Explanation:
             "off": list(self.off),
             "changes": None if self.changes is None else self.changes.round(6).tolist(),
             "mentions": with_nulls([asdict(mention) for mention in self.mentions]),
-            "triples": [dict(triple) for triple in self.triples],
+            "triples": None if self.triples is None else [dict(triple) for triple in self.triples],
             "maps": {name: drawn.round(6).tolist() for name, drawn in self.maps.items()},
             "plain": self.plain.round(6).tolist(),
             "infused": self.infused.round(6).tolist(),
@@ -123,7 +124,8 @@ class Explanation:
             read = dict(values)
             read["found"] = {name: _annotations(found) for name, found in read.get("found", {}).items()}
             read["mentions"] = tuple(_mention(mention) for mention in read.get("mentions", ()))
-            read["off"], read["triples"] = tuple(read.get("off", ())), tuple(read.get("triples", ()))
+            read["off"] = tuple(read.get("off", ()))
+            read["triples"] = None if read.get("triples") is None else tuple(read["triples"])
             return cls(**read)
         except (TypeError, KeyError) as error:
             raise InputError(f"Not an explanation: {error}. Give what Explanation.to_dict returned.") from error

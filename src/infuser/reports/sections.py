@@ -88,13 +88,16 @@ def _strongest_ties(explanation: Explanation, drawn: Matrix) -> list[tuple[str, 
 
 
 def _triples(explanation: Explanation) -> str:
-    if not explanation.triples:
+    if explanation.triples is None:
         return ""
+    heading = "<h3>Relations read from attention</h3>"
+    if not explanation.triples:
+        return heading + soft("None: no two spans of this text are related, as far as this model can tell.")
     drawn = triples_as_found(join_pair(explanation.text, explanation.pair), explanation.triples)
     border = None if explanation.pair is None else len(explanation.text)
     colour = COLOURS[len(explanation.found) % len(COLOURS)]  # one that stands for no source
     figure = marked_figure("relations", drawn, colour=colour, border=border)
-    return f"<h3>Relations read from attention</h3>{figure}{triples_table(explanation.triples)}"
+    return heading + figure + triples_table(explanation.triples)
 
 
 def _mentions(explanation: Explanation) -> str:
@@ -104,13 +107,18 @@ def _mentions(explanation: Explanation) -> str:
 
 
 def _maps(explanation: Explanation) -> str:
-    """Return one heat map per source that is on; one that offers choices, or found nothing, has an empty map."""
+    """Return one heat map per source that is on; one that found nothing has none, nor has one that offers choices."""
     columns = [*explanation.words, *explanation.terms]
+
+    def offers_choices(name: str) -> bool:
+        return name in explanation.found and bool(explanation.found[name].candidates)
+
     figures = [
         heat_map(drawn, explanation.words, columns, title=name, top=max(1.0, float(drawn.max())))
         if drawn.any()
         else f"<figure><figcaption>{escaped(name)} <small>ties no words of this text</small></figcaption></figure>"
         for name, drawn in explanation.maps.items()
+        if drawn.any() or not offers_choices(name)
     ]
     if not figures:
         return ""

@@ -133,7 +133,7 @@ class RelationsView:
         reading = _reading(self._last, question, self._read)
         layer, head = question.layer, question.head
         if layer == "strongest":
-            triples = sorted(reading.about.triples, key=lambda one: -one["probability"])
+            triples = sorted(reading.about.triples or (), key=lambda one: -one["probability"])
             decided = [one["heads"][0] for one in triples if one["heads"]]
             layer, head = (decided[0]["layer"], decided[0]["head"]) if decided else (-1, None)
         return reading.at(layer, head)

@@ -21,7 +21,9 @@ export function buildControls(about, change) {
     byId(id).addEventListener("input", () => change(writtenTexts(), { typed: true }));
   }
   byId("second-switch").addEventListener("click", () => switchSecond(change));
-  byId("second-switch").hidden = pairAlways;
+  byId("second-switch").hidden = pairAlways || about.kind === "relations"; // they are read within one text
+  byId("strongest").hidden = about.kind === "plain"; // nothing changes
+  if (about.kind === "relations") nameStrongest("head that decided", "the head that spoke most for the likeliest relation");
 }
 
 /** Show a state in the controls; a text that is being written is not touched. */
@@ -76,6 +78,11 @@ function showLimit(most) {
   const full = ["text", "pair"].some((id) => byId(id).value.length >= most);
   byId("limit").textContent = full ? `At most ${most.toLocaleString("en")} characters are read.` : "";
   byId("limit").hidden = !full;
+}
+
+function nameStrongest(told, title) {
+  byId("strongest").textContent = told;
+  byId("strongest").title = title;
 }
 
 function buildExamples(examples, change) {
