@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -25,7 +24,6 @@ from infuser.cli.sources import (
     read_sources,
 )
 from infuser.errors import InputError
-from infuser.types import Annotations
 
 if TYPE_CHECKING:
     from infuser.reports import Explanation
@@ -123,11 +121,14 @@ def _number(option: str, given: str, word: str) -> int | None:
 
 
 def _tell_found(console: Console, explanation: Explanation) -> None:
+    from infuser.reports.marked_text import told_ties
+    from infuser.reports.parts import counted
+
     for name, one in explanation.found.items():
-        lines = list(_told(one))
+        lines = list(told_ties(one))
         console.print(
-            f"[b]{escape(name)}[/b] found {_count(len(one.spans), 'span')}, {_count(len(one.links), 'link')}, "
-            f"{_count(len(one.terms), 'term')}{', left out' if name in explanation.off else ''}"
+            f"[b]{escape(name)}[/b] found {counted(len(one.spans), 'span')}, {counted(len(one.links), 'link')}, "
+            f"{counted(len(one.terms), 'term')}{', left out' if name in explanation.off else ''}"
         )
         for line in lines[:_MOST_LINES]:
             console.print(f"  {line}", markup=False, highlight=False)
@@ -135,39 +136,21 @@ def _tell_found(console: Console, explanation: Explanation) -> None:
             console.print(f"  and {len(lines) - _MOST_LINES} more")
 
 
-def _count(n: int, what: str) -> str:
-    return f"{n:,} {what}{'' if n == 1 else 's'}"
-
-
-def _told(found: Annotations) -> Iterator[str]:
-    """Yield each link, each span without one and each term in words."""
-    written = [" ".join(found.text[span.start : span.end].split()) for span in found.spans]
-    tied = {place for link in found.links for place in (link.source, link.target)}
-    for link in found.links:
-        one, other = written[link.source], written[link.target]
-        if link.source == link.target:
-            span = found.spans[link.source]
-            yield f"{one}{f' ({span.label})' if span.label else ''}"
-        else:
-            yield f"{one} -- {f'{link.relation} -- ' if link.relation else ''}{other}   {link.weight:.2f}"
-    for term in found.terms:
-        ties = ", ".join(f"{written[place]} {weight:.2f}" for place, weight in term.ties)
-        yield f"+ {term.text}, not in the text: {ties}"
-    for place, span in enumerate(found.spans):
-        if place not in tied and not any(place == at for term in found.terms for at, _ in term.ties):
-            yield f"{written[place]}{f' ({span.label})' if span.label else ''}, tied to nothing here"
-
-
 def _tell_answers(console: Console, explanation: Explanation) -> None:
     before, after = explanation.answer_plain, explanation.answer_infused
     if before is None or after is None:
         return
-    table = Table("answer", "without knowledge", "with knowledge", "change")
+    leaving_out = (
+        explanation.answers_without if len(explanation.answers_without) > 1 else {}
+    )  # one: all knowledge there is
+    table = Table(
+        "answer", "without knowledge", "with knowledge", "change", *(f"without {name}" for name in leaving_out)
+    )
     for column in table.columns[1:]:
         column.justify = "right"
     for label in after:
         cells = (f"{before[label]:.3f}", f"{after[label]:.3f}", f"{after[label] - before[label]:+.3f}")
-        table.add_row(escape(label), *cells)
+        table.add_row(escape(label), *cells, *(f"{answer[label]:.3f}" for answer in leaving_out.values()))
     console.print(table)
 
 
