@@ -140,9 +140,7 @@ def _tell_answers(console: Console, explanation: Explanation) -> None:
     before, after = explanation.answer_plain, explanation.answer_infused
     if before is None or after is None:
         return
-    leaving_out = (
-        explanation.answers_without if len(explanation.answers_without) > 1 else {}
-    )  # one: all knowledge there is
+    leaving_out = explanation.answers_without
     table = Table(
         "answer", "without knowledge", "with knowledge", "change", *(f"without {name}" for name in leaving_out)
     )
