@@ -20,20 +20,19 @@ from infuser.infused import longest_input
 from infuser.linking.mentions import Mention
 from infuser.methods.entity_reader import Trace
 from infuser.registry import SOURCES
-from infuser.reports.explanation import Explanation
+from infuser.reports.explanation import ROUNDING, Explanation
 from infuser.signals import Collator, draw_maps
 from infuser.signals.candidates import bases_among
 from infuser.signals.long_texts import shorten
+from infuser.sources.knowledge_base import KnowledgeBase
 from infuser.sources.selective import bare
 from infuser.types import Annotations, Source
 
 Layer = int | Literal["strongest"]
 """A layer by its number, negative ones counted from the last; or the one where knowledge changes most."""
 
-_ROUNDING = 1e-6
-"""A change of attention that is no larger is none."""
 _WORD_STARTS = ("##", "Ġ", "▁")
-"""Marks of tokenizers at the head of a piece; `reports` puts words together by them."""
+"""Marks of tokenizers at the head of a piece."""
 
 
 class Explained(Protocol):
@@ -143,8 +142,12 @@ def annotations_of(infused: Explained, text: str, pair: str | None = None) -> tu
 def source_names(sources: Sequence[Source]) -> list[str]:
     """Return a name for each source that people recognise, numbered where two are of one kind."""
     kinds = []
+    n_bases = len(bases_among(sources))
     for source in sources:
         known = bare(source)  # what it selects from is what people know
+        if n_bases > 1 and isinstance(known, KnowledgeBase):  # told apart by the names they were given
+            kinds.append(known.name)
+            continue
         try:
             kinds.append(SOURCES.name_of(known))
         except UnknownNameError:  # a class of the user's own, never registered
@@ -200,7 +203,7 @@ def _choose(layer: Layer, head: int | None, changes: NDArray[np.float64]) -> tup
     """Return the layer and the head that were asked for, counted from 0."""
     n_layers, n_heads = changes.shape
     if layer == "strongest":
-        if changes.max() <= _ROUNDING:
+        if changes.max() <= ROUNDING:
             return n_layers - 1, None
         strongest = int(changes.argmax())
         return strongest // n_heads, strongest % n_heads

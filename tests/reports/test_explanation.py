@@ -8,7 +8,7 @@ import pytest
 
 from infuser.errors import InputError
 from infuser.reports import Explanation
-from infuser.reports.explanation import caption_lines, shown, whole_words
+from infuser.reports.explanation import caption_lines, shown
 
 Explain = Callable[..., Explanation]
 
@@ -48,23 +48,6 @@ def test_largest_changes_come_first_and_unchanged_pairs_stay_out() -> None:
     told = Explanation(words=["a", "b", "c"], plain=plain, infused=infused)
     assert told.largest_changes() == [(1, 2), (1, 0), (1, 1)]
     assert told.largest_changes(1) == [(1, 2)]
-
-
-@pytest.mark.parametrize(
-    ("labels", "words"),
-    [
-        (["[CLS]", "gli", "##piz", "near", "[SEP]"], ["[CLS]", "glipiz", "near", "[SEP]"]),
-        (["<s>", "gli", "piz", "Ġnear", "me", "</s>"], ["<s>", "glipiz", "nearme", "</s>"]),
-        (["<s>", "▁gli", "piz", "▁near", "</s>", "</s>", "▁me"], ["<s>", "glipiz", "near", "</s>", "</s>", "me"]),
-        (["plain", "words"], ["plain", "words"]),
-        (["##piz"], ["piz"]),
-        ([], []),
-    ],
-)
-def test_subwords_are_read_as_whole_words(labels: list[str], words: list[str]) -> None:
-    found = whole_words(labels)
-    assert [word for word, _ in found] == words
-    assert [at for _, tokens in found for at in tokens] == list(range(len(labels)))
 
 
 def test_labels_are_visible_and_short() -> None:

@@ -205,6 +205,9 @@ def test_a_copied_svg_stands_alone(opened: Page, seen: Seen) -> None:
     assert {text.get("text-anchor") for text in words} == {"end", None}
     paper = svg[0]
     assert (paper.tag, paper.get("fill")) == (f"{SVG}rect", "rgb(255, 255, 255)")
+    assert svg[1].text == "a & b (-1 to +1)"  # says what it is, above the picture
+    box = [float(number) for number in svg.get("viewBox", "").split()]
+    assert box[1] < 0 and [float(paper.get(side, 0)) for side in ("x", "y", "width", "height")] == box
     names = {name for one in svg.iter() for name in one.attrib}
     assert not {"class", "style", "tabindex"} & names and not [name for name in names if name.startswith("data-")]
     assert not [one for one in svg.iter() if one.get("visibility") == "hidden"]
@@ -230,7 +233,8 @@ def test_a_copied_png_is_as_sharp_as_two_pixels_for_one(opened: Page, seen: Seen
         )
         pixels = imread(io.BytesIO(base64.b64decode(file)))
         box = opened.locator(of).evaluate("(svg) => [svg.viewBox.baseVal.height, svg.viewBox.baseVal.width]")
-        assert list(pixels.shape[:2]) == [2 * side for side in box]
+        title = 22  # a line that says what it is
+        assert list(pixels.shape[:2]) == [2 * (box[0] + title), 2 * box[1]]
         np.testing.assert_allclose(pixels[0, 0, :3] * 255, [0x14, 0x17, 0x1A], atol=0.5)  # on the paper of the page
         assert np.ptp(pixels) > 0.5  # something is drawn on it
     assert seen.errors == []

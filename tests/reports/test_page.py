@@ -52,20 +52,6 @@ def test_page_says_layer_head_answers_and_texts(explain: Explain, write: Write) 
     assert "Answer" not in without.text and "mean over heads" in without.text
 
 
-def test_ties_of_maps_are_told_in_whole_words_where_nobody_wrote_down_what_was_found(
-    explain: Explain, write: Write
-) -> None:
-    page = write(explain(n_terms=1))
-    assert "glipizide · pharmacy 0.80; pharmacy · term0 0.50" in page.text
-
-
-def test_ties_inside_one_word_are_not_told_as_ties_between_words(explain: Explain, write: Write) -> None:
-    drawn = np.zeros((10, 10))
-    drawn[2:5, 2:5] = 1.0
-    page = write(explain(maps={"entities": drawn}))
-    assert "ties no two words of this text" in page.text and "glipizide · glipizide" not in page.text
-
-
 def test_unchanged_attention_is_said_to_be_unchanged(explain: Explain, write: Write) -> None:
     told = explain()
     page = write(explain(infused=told.plain + 1e-9))

@@ -154,6 +154,22 @@ def test_every_source_has_its_colour_and_those_that_are_off_are_named(explain: E
     assert "glipizide -- sold at -- pharmacy 0.80" in lists and "+ shop, not in the text: pharmacy 0.50" in lists
 
 
+def test_with_every_source_off_the_page_says_why_numbers_still_differ(explain: Explain) -> None:
+    answers = {"answer_plain": {"yes": 0.3, "no": 0.7}, "answer_infused": {"yes": 0.2, "no": 0.8}}
+    off = explanation_parts(explain(maps={}, found={"graph": FOUND}, off=("graph",), **answers))
+    assert "Every source is off" in off["answer"] and len(grids(off["attention"])) == 3
+    on = explanation_parts(
+        explain(found={"graph": FOUND}, answers_without={"graph": {"yes": 0.2, "no": 0.8}}, **answers)
+    )
+    assert "Every source is off" not in on["answer"] and "the plain encoder" in on["answer"]
+    plain = np.full((5, 5), 0.2)
+    related = explain(
+        words=list("abcde"), maps={}, plain=plain, infused=plain, found={"a": FOUND}, off=("a",), triples=()
+    )
+    parts = explanation_parts(related)  # the sources of a relation model change no attention
+    assert len(grids(parts["attention"])) == 1 and not parts["heads"] and not parts["changes"]
+
+
 def test_a_model_of_relations_that_found_none_says_so(explain: Explain) -> None:
     assert "no two spans of this text are related" in explanation_parts(explain(triples=()))["triples"]
     assert explanation_parts(explain())["triples"] == ""

@@ -6,21 +6,27 @@ import asyncio
 import threading
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
+import torch
 from miniatures import tiny_host, tiny_tokenizer
 from relation_texts import shaped_texts
 from starlette.types import ASGIApp
-from tiny_infusions import KNOWN_TEXT, infuse_tiny
+from tiny_infusions import KNOWN_TEXT, infuse_tiny, shake
+from viewer.driving import N_HEADS, N_LAYERS, OTHER, PAIR, TEXT
 
+import infuser
+from infuser import Graph, Kam, Phrases
 from infuser.relations.encoders import Encoder
 from infuser.relations.model import AttentionRelations
 from infuser.reports.explanation import Explanation
 from infuser.sources import Entities
 from infuser.viewer.app import make_app
 from infuser.viewer.looking import Example, InfusedView, Question, RelationsView, View
+from infuser.viewer.serving import running
 
 ADDRESS = "http://127.0.0.1:8000"
 
@@ -41,6 +47,41 @@ def relations() -> RelationsView:
     model.fit(texts)
     names = sorted({text.text[span.start : span.end] for text in texts for span in (text.triples[0].head,)})
     return RelationsView(model, [Entities(names[:40]), Entities(["river"])], "Relations")
+
+
+@pytest.fixture(scope="session")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A classifier with three sources on disk, its new weights moved to where knowledge changes answers."""
+    torch.manual_seed(0)
+    host = tiny_host("bert", "sequence-classification", num_hidden_layers=N_LAYERS, num_attention_heads=N_HEADS)
+    host.config.id2label = {0: "no", 1: "perhaps", 2: "yes"}
+    infused = infuser.infuse(
+        host,
+        Kam(),
+        sources=[
+            Graph([("pharmacy", "sells", "tablets"), ("river", "near", "town")]),
+            Phrases(["near me", "old town"]),
+            Entities({"pharmacy": "shop", "river": "water"}),
+        ],
+        tokenizer=tiny_tokenizer("bert"),
+    )
+    shake(infused.model)
+    folder = tmp_path_factory.mktemp("saved") / "model"
+    infused.save(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def shown(saved: Path) -> InfusedView:
+    """Return the same, loaded, to be looked at in a browser."""
+    examples = [Example(TEXT, PAIR), Example(OTHER)]
+    return InfusedView(infuser.load(saved), "A tiny model", note="Only for tests.", examples=examples)
+
+
+@pytest.fixture(scope="module")
+def address(shown: InfusedView) -> Iterator[str]:
+    with running(shown) as address:
+        yield address
 
 
 @dataclass

@@ -220,6 +220,14 @@ def test_only_our_own_page_may_ask(client: Any, origin: str, status: int) -> Non
     assert client.get("/api/model", headers={"origin": origin}).status_code == status
 
 
+def test_another_page_may_link_to_ours_but_not_use_up_what_we_answer(client: Any) -> None:
+    foreign = {"sec-fetch-site": "cross-site", "sec-fetch-mode": "no-cors"}
+    refused = client.get("/api/model", headers=foreign)
+    assert refused.status_code == 403 and "Another page may not ask" in refused.json()["error"]
+    assert client.get("/", headers=foreign | {"sec-fetch-mode": "navigate"}).status_code == 200
+    assert client.get("/api/model", headers={"sec-fetch-site": "same-origin"}).status_code == 200
+
+
 def test_a_foreign_page_gets_no_leave_to_ask(client: Any) -> None:
     headers = {"origin": "http://evil.example", "access-control-request-method": "POST"}
     assert client.request("OPTIONS", "/api/see", headers=headers).status_code == 403

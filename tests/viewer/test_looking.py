@@ -48,7 +48,6 @@ def test_what_the_page_needs_is_told(view: InfusedView) -> None:
     about = view.about()
     assert (about["kind"], about["n_layers"], about["n_heads"], about["pairs"]) == ("kam", 2, 2, True)
     assert [source["name"] for source in about["sources"]] == source_names(view.infused.sources)
-    assert about["labels"] == ["LABEL_0", "LABEL_1", "LABEL_2"]
     assert about["examples"] == [{"text": KNOWN_TEXT, "pair": "the river"}]
 
 
@@ -100,7 +99,7 @@ def test_a_view_that_was_warmed_up_has_asked_its_sources(view: InfusedView) -> N
 def test_an_encoder_without_knowledge_can_be_looked_at() -> None:
     view = InfusedView(Encoder(tiny_host("bert"), tiny_tokenizer("bert")), "plain", examples=[Example("the river")])
     about, seen = view.about(), view.see(Question("the river", layer="strongest"))
-    assert (about["kind"], about["sources"], about["labels"], about["pairs"]) == ("plain", [], None, False)
+    assert (about["kind"], about["sources"], about["pairs"]) == ("plain", [], False)
     assert seen.layer == 1 and seen.head is None and not seen.found
     np.testing.assert_array_equal(seen.plain, seen.infused)
 

@@ -5,7 +5,6 @@ import os
 import signal
 import socket
 import threading
-from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -16,7 +15,7 @@ from tiny_infusions import KNOWN_TEXT
 from infuser.errors import InputError
 from infuser.viewer.limits import Limits
 from infuser.viewer.looking import InfusedView
-from infuser.viewer.serving import hosts_for, running, serve
+from infuser.viewer.serving import _listen, hosts_for, running, serve
 
 
 def test_a_running_server_answers_at_its_address_and_is_gone_afterwards(view: InfusedView) -> None:
@@ -112,8 +111,15 @@ def test_the_names_answered_to_follow_the_address_bound_to() -> None:
     assert hosts_for("0.0.0.0") == hosts_for("::") == ("*",)
 
 
-def test_the_page_files_are_part_of_the_package() -> None:
-    import infuser.viewer
-
-    static = Path(infuser.viewer.__file__).parent / "static"
-    assert (static / "index.html").is_file()
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+def test_the_usual_port_is_taken_where_it_is_free(
+    view: InfusedView, monkeypatch: pytest.MonkeyPatch, host: str
+) -> None:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    with socket.create_server((host, 0), family=family) as taken:
+        usual = taken.getsockname()[1]
+        monkeypatch.setattr("infuser.viewer.serving.USUAL_PORT", usual)
+        with _listen(host, None) as other:
+            assert other.getsockname()[1] not in (0, usual)
+    with _listen(host, None) as free:
+        assert free.getsockname()[1] == usual

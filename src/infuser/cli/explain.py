@@ -24,6 +24,7 @@ from infuser.cli.sources import (
     read_sources,
 )
 from infuser.errors import InputError
+from infuser.reading.files import counted
 
 if TYPE_CHECKING:
     from infuser.reports import Explanation
@@ -122,7 +123,6 @@ def _number(option: str, given: str, word: str) -> int | None:
 
 def _tell_found(console: Console, explanation: Explanation) -> None:
     from infuser.reports.marked_text import told_ties
-    from infuser.reports.parts import counted
 
     for name, one in explanation.found.items():
         lines = list(told_ties(one))

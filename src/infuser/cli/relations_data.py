@@ -103,11 +103,16 @@ def open_encoder(name: str, console: Console) -> Encoder:
     return replace(encoder, base=str(Path(name).resolve()) if Path(name).exists() else name)
 
 
+def is_fitted(folder: Path) -> bool:
+    """Tell whether a folder holds fitted relations."""
+    return (folder / _MODEL).is_file()
+
+
 def open_fitted(
     folder: Path, encoder: str | None, console: Console, *, gate: float | None = None, best: float | None = None
 ) -> AttentionRelations:
     """Return a saved model with its encoder on the fastest device, or say why it cannot be used."""
-    if not (folder / _MODEL).is_file():
+    if not is_fitted(folder):
         raise CheckpointError(
             f"{str(folder)!r} is no folder with fitted relations: it has no {_MODEL}. Fit some: infuser relations fit "
             f"DATA --out {folder}"

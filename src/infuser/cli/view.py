@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
 import sys
 import webbrowser
 from typing import Annotated
@@ -25,8 +24,9 @@ from infuser.cli.sources import (
     read_sources,
 )
 from infuser.cli.view_opening import open_view
+from infuser.viewer.limits import Limits
 
-_PORT = 8765
+_LIMITS = Limits()
 
 
 def view(
@@ -45,13 +45,13 @@ def view(
     port: Annotated[
         int | None,
         typer.Option(
-            min=0, max=65535, help="Port to listen at; 0 takes a free one.", show_default=f"{_PORT}, or a free one"
+            min=0, max=65535, help="Port to listen at; 0 takes a free one.", show_default="8765, or a free one"
         ),
     ] = None,
     browser: Annotated[bool, typer.Option(help="Open the page, where there is a browser.")] = True,
     most_characters: Annotated[
         int, typer.Option(min=1, help="Longest text that the page reads, and as long a pair.")
-    ] = 2_000,
+    ] = _LIMITS.most_characters,
     encoder: EncoderNow = None,
     source: NamedSources = None,
     sources: SourcesFile = None,
@@ -86,7 +86,6 @@ def view(
     )
     console = Console(stderr=True)
     shown = open_view(model, named, encoder, console)
-    from infuser.viewer.limits import Limits
     from infuser.viewer.looking import warm_up
     from infuser.viewer.serving import serve
 
@@ -98,17 +97,7 @@ def view(
         opened = browser and _has_screen() and webbrowser.open(address)
         print(f"{'Opened' if opened else 'Open'} {address}  (Ctrl-C stops it)", flush=True)
 
-    chosen = _usual_port(host) if port is None else port
-    serve(shown, host=host, port=chosen, limits=Limits(most_characters=most_characters), when_up=tell)
-
-
-def _usual_port(host: str) -> int:
-    """Return the usual port, so that bookmarks keep working, or 0 (any free one) if somebody listens there already."""
-    try:
-        with socket.create_server((host, _PORT)):
-            return _PORT
-    except OSError:
-        return 0
+    serve(shown, host=host, port=port, limits=Limits(most_characters=most_characters), when_up=tell)
 
 
 def _has_screen() -> bool:

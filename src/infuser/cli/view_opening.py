@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from rich.console import Console
 
 from infuser.cli.models import CARD, find_checkpoint, is_classifier, loading, open_infused
-from infuser.cli.relations_data import open_fitted, sources_of
+from infuser.cli.relations_data import is_fitted, open_fitted, sources_of
 from infuser.cli.runs import Run
 from infuser.errors import InfuserError, InputError
 from infuser.reading.examples import Columns, read_examples
@@ -20,16 +20,10 @@ from infuser.types import Source
 if TYPE_CHECKING:
     from infuser.viewer.looking import Example, View
 
-_RELATIONS = "relations.json"
-_N_EXAMPLES, _MOST_SIGNS = 8, 400
-"""So many texts of a run's own data are offered to begin with, and none that is longer."""
+_N_EXAMPLES, _MOST_SIGNS, _MOST_READ = 8, 400, 500
+"""So many texts of a run's own data are offered to begin with, none that is longer, of the first of them."""
 _FRESH = "Freshly infused: knowledge changes nothing before the model is trained with it, see infuser train --help."
 _PLAIN = "This encoder holds no knowledge: name some, such as --graph FILE, or give a model that infuser train wrote."
-
-
-def is_relations(name: str) -> bool:
-    """Tell whether a folder holds fitted relations."""
-    return (Path(name) / _RELATIONS).is_file()
 
 
 def open_view(name: str | None, sources: Sequence[Source], encoder: str | None, console: Console) -> View:
@@ -38,7 +32,7 @@ def open_view(name: str | None, sources: Sequence[Source], encoder: str | None, 
         if sources or encoder is not None:
             raise InputError("Name the checkpoint that is infused with this knowledge: infuser view minilm --graph ...")
         return _open_default(console)
-    if is_relations(name):
+    if is_fitted(Path(name)):
         return _open_relations(Path(name), sources, encoder, console)
     if encoder is not None:
         raise InputError(f"--encoder says where the encoder of a relation model lies; {name!r} holds none.")
@@ -108,7 +102,7 @@ def _of_training(record: dict[str, Any]) -> list[Example]:
 def _listed(examples: Any) -> list[Example]:
     from infuser.viewer.looking import Example
 
-    sides = ((example["text"], example["pair"]) for example in examples)
+    sides = ((example["text"], example["pair"]) for example in islice(examples, _MOST_READ))
     return [Example(*both) for both in islice((both for both in sides if _is_short(both)), _N_EXAMPLES)]
 
 

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from infuser.linking.mentions import Mention, Scored
+from infuser.reading.files import counted
 from infuser.reports.charts import bar
-from infuser.reports.parts import counted, escaped, soft
+from infuser.reports.parts import drawn_row, drawn_table, escaped, soft
 from infuser.types import Annotations, Link, Span
 
 _MOST_LABELS, _MOST_CANDIDATES, _MOST_MENTIONS, _MOST_TRIPLES = 20, 8, 40, 100
@@ -34,14 +35,14 @@ def answer_table(
         rows.append((escaped(str(label)), *cells[:2], change, *cells[2:]))
     head = ("", "without knowledge", "with knowledge", "change", *(f"without {name}" for name in leaving_out))
     more = len(labels) - len(kept)
-    told = _table(head, ["".join(map(_row, rows))], kind="answers")
+    told = drawn_table(head, ["".join(map(drawn_row, rows))])
     return told + (soft(f"And {counted(more, 'label')} more.") if more else "")
 
 
 def triples_table(triples: Sequence[Mapping[str, Any]]) -> str:
     """Return the relations that were read, each with the heads that decided; a live page lets people press them."""
     rows = [
-        _row(
+        drawn_row(
             (
                 escaped(one["head"]["text"]),
                 escaped(_relation(one)),
@@ -55,7 +56,7 @@ def triples_table(triples: Sequence[Mapping[str, Any]]) -> str:
     ]
     more = len(triples) - len(rows)
     head = ("head", "relation", "tail", "probability", "deciding heads")
-    table = _table(head, ["".join(rows)], kind="told", numbers={3})
+    table = drawn_table(head, ["".join(rows)], kind="told", numbers={3})
     return table + (soft(f"And {counted(more, 'triple')} more.") if more > 0 else "")
 
 
@@ -94,7 +95,7 @@ def mentions_table(mentions: Sequence[Mention]) -> str:
         groups.append("".join(f"<tr{kind}>{line}</tr>" for kind, line in zip(classes, lines, strict=True)))
     more = len(mentions) - len(groups)
     head = ("words", "may mean", "prior", "score", "weight")
-    table = _table(head, groups, kind="told", numbers={2, 3, 4})
+    table = drawn_table(head, groups, kind="told", numbers={2, 3, 4})
     return table + (soft(f"And {counted(more, 'mention')} more.") if more > 0 else "")
 
 
@@ -126,17 +127,3 @@ def _share(value: float | None, *, with_bar: bool, strong: bool) -> str:
         return ""
     told = f"<strong>{value:.3f}</strong>" if strong else f"{value:.3f}"
     return f"{told} {bar(value)}" if with_bar else told
-
-
-def _row(cells: Iterable[str], numbers: Iterable[int] = ()) -> str:
-    """Return a row of cells that are escaped already; cells with `numbers` end at the right."""
-    kinds = dict.fromkeys(numbers, ' class="number"')
-    return "<tr>" + "".join(f"<td{kinds.get(at, '')}>{cell}</td>" for at, cell in enumerate(cells)) + "</tr>"
-
-
-def _table(head: Sequence[str], groups: Iterable[str], *, kind: str = "", numbers: Iterable[int] = ()) -> str:
-    """Return a table of groups of rows."""
-    kinds = dict.fromkeys(numbers, ' class="number"')
-    names = "".join(f"<th{kinds.get(at, '')}>{escaped(name)}</th>" for at, name in enumerate(head))
-    bodies = "".join(f"<tbody>{group}</tbody>" for group in groups)
-    return f'<div class="wide"><table class="{kind}"><thead><tr>{names}</tr></thead>{bodies}</table></div>'

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import textwrap
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, TypeAlias
 
@@ -15,11 +15,12 @@ from numpy.typing import NDArray
 from infuser.errors import InputError
 from infuser.linking.mentions import Mention, Scored
 from infuser.reports.nulls import with_nulls
-from infuser.types import Annotations, Link, Span, Term
+from infuser.types import Annotations, Candidate, Link, Span, Term
 
 Matrix: TypeAlias = NDArray[np.float64]
 
-_WORD_STARTS = frozenset("Ġ▁")
+ROUNDING = 1e-6
+"""A change of attention that is no larger is none."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -138,23 +139,6 @@ def shown(word: str, width: int = 0) -> str:
     return visible if not width or len(visible) <= width else visible[: width - 1] + "…"
 
 
-def whole_words(labels: Sequence[str]) -> list[tuple[str, list[int]]]:
-    """Return words and the places of their tokens, by the marks of WordPiece ("##") or of "Ġ" and "▁" tokenizers."""
-    marked = any(label[:1] in _WORD_STARTS for label in labels)
-    words: list[tuple[str, list[int]]] = []
-    after_special = True
-    for at, label in enumerate(labels):
-        special = len(label) > 2 and label[0] + label[-1] in {"[]", "<>"}
-        starts = label[:1] in _WORD_STARTS if marked else not label.startswith("##")
-        piece = label.lstrip("".join(_WORD_STARTS)) if marked else label.removeprefix("##")
-        if starts or special or after_special:
-            words.append((piece or label, [at]))
-        else:
-            words[-1] = (words[-1][0] + piece, [*words[-1][1], at])
-        after_special = special
-    return words
-
-
 def caption_lines(explanation: Explanation, width: int) -> list[str]:
     """Return the text, and its pair, shortened to about two lines of `width` characters each."""
     sides = [side for side in (explanation.text, explanation.pair) if side]
@@ -181,10 +165,13 @@ def _checked(what: str, values: Matrix, shape: tuple[int, int]) -> Matrix:
 
 
 def _annotations(values: Mapping[str, Any]) -> Annotations:
-    """Return what `asdict` made plain; candidates are told with the mentions."""
+    """Return what `asdict` made plain."""
     terms = (Term(one["text"], tuple((place, weight) for place, weight in one["ties"])) for one in values["terms"])
     spans, links = (Span(**one) for one in values["spans"]), (Link(**one) for one in values["links"])
-    return Annotations(values["text"], tuple(spans), tuple(links), tuple(terms))
+    candidates = (tuple(Candidate(**one) for one in of_span) for of_span in values["candidates"])
+    return Annotations(
+        values["text"], tuple(spans), tuple(links), tuple(terms), tuple(candidates), tuple(values["odds"])
+    )
 
 
 def _mention(values: Mapping[str, Any]) -> Mention:

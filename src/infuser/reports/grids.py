@@ -40,6 +40,7 @@ def heat_map(
     *,
     title: str,
     top: float,
+    about: str = "",
     scale: Literal["straight", "root"] = "straight",
     signed: bool = False,
     n_words: int | None = None,
@@ -49,13 +50,14 @@ def heat_map(
 ) -> str:
     """Return a figure for a page: `values` (rows, columns) coloured up to `top`; columns from `n_words` on are terms.
 
+    `about` tells a picture from others when it is copied and stands alone, such as a layer and a head.
     Unless told, there are as many words as rows. Labels are cut to `label_width` signs. `kind` is a name by which a
     script and the look find maps of one kind; `chosen` is a cell that gets a frame.
     """
     n_rows, n_columns = values.shape
     n_words = n_rows if n_words is None else n_words
     cell = next(size for size, most in ((24, 12), (17, 24), (12, 60), (6, 120), (5, math.inf)) if n_rows <= most)
-    font = min(12, cell - 1) if cell >= 11 else 9
+    font = min(12, cell - 1) if cell >= 11 else 13  # where only some words are written, they can be larger
     step = math.ceil((font + 1) / cell)
     row_labels, column_labels = ([shown(word, label_width) for word in words] for words in (rows, columns))
     left = 8 + math.ceil(0.65 * font * max(map(columns_taken, row_labels)))
@@ -77,19 +79,21 @@ def heat_map(
     frames = ""
     if chosen is not None:
         row, column = chosen
-        frames = (
-            f'<rect class="chosen" x="{left + cell * column}" y="{above + cell * row}" width="{cell}" height="{cell}"/>'
-        )
+        at_cell = f'x="{left + cell * column}" y="{above + cell * row}" width="{cell}" height="{cell}"'
+        # paper below the frame: on a cell of full colour it would be told by its hue alone
+        frames = f'<rect class="chosen paper" {at_cell}/><rect class="chosen" {at_cell}/>'
 
     size = next((name for widest, name in _SIZES if width <= widest), "")
     packed = _packed(values)
     limit = f"-{top:.2g} to +{top:.2g}" if signed else f"0 to {top:.2g}"
+    label = f"{title}, {about}" if about else title
     place = f'x="{left}" y="{above}" width="{cell * n_columns}" height="{cell * n_rows}"'
     return (
         f'<figure class="{escaped(" ".join(filter(None, ("heat", size, kind))))}" data-kind="{escaped(kind)}">'
         f'<figcaption>{escaped(title)} <small>{limit}</small></figcaption><div class="wide">'
-        f'<svg {SVG} role="img" aria-label="{escaped(title)}" tabindex="0" width="{width}" height="{height}" '
-        f'viewBox="0 0 {width} {height}" font-size="{font}" data-cell="{cell}" data-signed="{"1" if signed else ""}" '
+        f'<svg {SVG} role="img" aria-label="{escaped(label)}" tabindex="0" width="{width}" height="{height}" '
+        f'viewBox="0 0 {width} {height}" font-size="{font}" data-cell="{cell}" data-range="{limit}" '
+        f'data-signed="{"1" if signed else ""}" '
         f'data-rows="{_as_attribute(rows)}" data-columns="{_as_attribute(columns)}" '
         f'data-bytes="{packed.itemsize}" data-values="{base64.b64encode(packed.tobytes()).decode("ascii")}">'
         f'<rect class="frame" {place}/>'

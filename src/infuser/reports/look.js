@@ -6,6 +6,8 @@
   const SVG = "http://www.w3.org/2000/svg";
   const PAGE_OF_ROWS = 10;
   const PNG_SCALE = 2;
+  const TITLE_HEIGHT = 22; // of the line above a copied picture
+  const TITLE_LETTER = 7.2;
   const grids = new WeakMap(); // heat map -> its words and values, read once
 
   // ---- what is told to the reader ----
@@ -194,10 +196,17 @@
     const copies = [copy, ...copy.querySelectorAll("*")];
     originals.forEach((original, at) => writeLooks(original, copies[at], original === svg));
     copy.querySelectorAll("[visibility=hidden]").forEach((hidden) => hidden.remove());
-    const { x, y, width, height } = svg.viewBox.baseVal;
-    const paper = copy.insertBefore(document.createElementNS(SVG, "rect"), copy.firstChild);
-    set(paper, { x, y, width, height, fill: getComputedStyle(document.body).backgroundColor });
-    return set(copy, { width, height });
+    const title = document.createElementNS(SVG, "text");
+    const range = svg.dataset.range ? ` (${svg.dataset.range})` : "";
+    title.textContent = svg.getAttribute("aria-label") + range; // away from its page, nothing else says what it is
+    const { x, y: top, width: own, height: below } = svg.viewBox.baseVal;
+    const [y, height] = [top - TITLE_HEIGHT, below + TITLE_HEIGHT];
+    const width = Math.max(own, TITLE_LETTER * title.textContent.length + 8);
+    const { color, backgroundColor, fontFamily } = getComputedStyle(document.body);
+    set(title, { x: x + 4, y: top - 7, fill: color, "font-family": fontFamily, "font-size": 13 });
+    const paper = set(document.createElementNS(SVG, "rect"), { x, y, width, height, fill: backgroundColor });
+    copy.prepend(paper, title);
+    return set(copy, { width, height, viewBox: `${x} ${y} ${width} ${height}` });
   }
 
   function writeLooks(original, copy, outermost) {
@@ -241,9 +250,8 @@
   }
 
   async function pngFile(svg) {
-    const { width, height } = svg.viewBox.baseVal;
     const picture = await loaded(`data:image/svg+xml;charset=utf-8,${encodeURIComponent(await svgText(svg))}`);
-    const canvas = drawn(picture, PNG_SCALE * width, PNG_SCALE * height, {});
+    const canvas = drawn(picture, PNG_SCALE * picture.width, PNG_SCALE * picture.height, {});
     const file = await new Promise((done) => canvas.toBlob(done, "image/png"));
     if (!file) throw new Error("the picture is too large");
     return file;
@@ -314,5 +322,5 @@
   enhance(document);
   // heads can be chosen where a script answers; parts that a live page puts in place later stay enabled
   for (const button of document.querySelectorAll("button.head")) button.disabled = true;
-  window.infuserLook = Object.freeze({ enhance, value, say });
+  window.infuserLook = Object.freeze({ enhance, value });
 })();

@@ -15,16 +15,24 @@ def escaped(text: str) -> str:
     return escape(_NOT_IN_XML.sub("\ufffd", text))
 
 
-def counted(n: int, what: str) -> str:
-    """Return a number of things in words: "1 link", "1,200 spans"."""
-    return f"{n:,} {what}{'' if n == 1 else 's'}"
-
-
 def table(head: Sequence[str], body: Iterable[Sequence[str]]) -> str:
     """Return a table that scrolls in its own box when it is wider than the page."""
-    names = "".join(f"<th>{escaped(name)}</th>" for name in head)
-    lines = "".join("<tr>" + "".join(f"<td>{escaped(cell)}</td>" for cell in line) + "</tr>" for line in body)
-    return f'<div class="wide"><table><tr>{names}</tr>{lines}</table></div>'
+    return drawn_table(head, ["".join(drawn_row(map(escaped, line)) for line in body)])
+
+
+def drawn_table(head: Sequence[str], groups: Iterable[str], *, kind: str = "", numbers: Iterable[int] = ()) -> str:
+    """Return a table of groups of rows that are drawn already; columns with `numbers` end at the right."""
+    kinds = dict.fromkeys(numbers, ' class="number"')
+    names = "".join(f"<th{kinds.get(at, '')}>{escaped(name)}</th>" for at, name in enumerate(head))
+    bodies = "".join(f"<tbody>{group}</tbody>" for group in groups)
+    called = f' class="{kind}"' if kind else ""
+    return f'<div class="wide"><table{called}><thead><tr>{names}</tr></thead>{bodies}</table></div>'
+
+
+def drawn_row(cells: Iterable[str], numbers: Iterable[int] = ()) -> str:
+    """Return a row of cells that are escaped already; cells with `numbers` end at the right."""
+    kinds = dict.fromkeys(numbers, ' class="number"')
+    return "<tr>" + "".join(f"<td{kinds.get(at, '')}>{cell}</td>" for at, cell in enumerate(cells)) + "</tr>"
 
 
 def soft(told: str) -> str:

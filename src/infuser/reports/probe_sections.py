@@ -12,7 +12,7 @@ from infuser.reports.charts import Points, bar, bar_chart, interval_plot, line_c
 from infuser.reports.dendrogram import draw_dendrogram
 from infuser.reports.explanation import Matrix, shown
 from infuser.reports.grids import heat_map
-from infuser.reports.parts import escaped, soft, table
+from infuser.reports.parts import drawn_row, drawn_table, escaped, soft, table
 from infuser.reports.probe import EncoderReading, Importance, ProbeReport, ProbeScores, RelationScore
 
 _MOST_GAINS = 10
@@ -166,14 +166,13 @@ def relation_section(readings: Mapping[str, EncoderReading]) -> str:
     second = {one.relation: one for reading in others for one in reading.relations}
     ordered = sorted(first.relations, key=lambda one: (-one.f1 if math.isfinite(one.f1) else 1.0, one.relation))
     lines = "".join(_relation_line(one, second.get(one.relation), bool(others)) for one in ordered)
-    names = "".join(f"<th>{escaped(name)}</th>" for name in head)
     told = (
         "Every relation, the one that is told best first: precision is how often its name is right when it is given, "
         "recall how many of its triples get it, F1 is high only if both are."
     )
     if others:
         told += f" Precision, recall and the order are those of {next(iter(readings))}."
-    return f'<h2>All relations</h2>{soft(told)}<div class="wide"><table><tr>{names}</tr>{lines}</table></div>'
+    return f"<h2>All relations</h2>{soft(told)}{drawn_table(head, [lines])}"
 
 
 def _importance(title: str, weights: Matrix, directions: Sequence[str]) -> str:
@@ -241,7 +240,7 @@ def _relation_line(one: RelationScore, other: RelationScore | None, compared: bo
     if compared:
         cells += ["", ""] if other is None else [_bar(other.f1), _signed(other.f1 - one.f1)]
     cells += [_score(one.precision), _score(one.recall), f"{one.n:,}"]
-    return "<tr>" + "".join(f"<td>{cell}</td>" for cell in cells) + "</tr>"
+    return drawn_row(cells)
 
 
 def _bar(value: float) -> str:

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from infuser.reports.charts import COLOURS
 from infuser.reports.decisions import answer_table, mentions_table, triples_as_found, triples_table
-from infuser.reports.explanation import Explanation, Matrix, shown, whole_words
+from infuser.reports.explanation import ROUNDING, Explanation, shown
 from infuser.reports.grids import heat_map
 from infuser.reports.heatmap import attention_limits
 from infuser.reports.marked_text import marked_figure, ties_in_words
 from infuser.reports.parts import escaped, soft, table
 from infuser.types import join_pair
-
-_MOST_TIES = 12
 
 
 def explanation_section(explanation: Explanation) -> str:
@@ -30,7 +26,7 @@ def explanation_parts(explanation: Explanation) -> dict[str, str]:
     """
     return {
         "answer": _answer(explanation),
-        "found": _found(explanation) or _ties_of_maps(explanation),
+        "found": _found(explanation),
         "triples": _triples(explanation),
         "mentions": _mentions(explanation),
         "maps": _maps(explanation),
@@ -44,7 +40,13 @@ def _answer(explanation: Explanation) -> str:
     without, infused = explanation.answer_plain or {}, explanation.answer_infused or {}
     if not without and not infused:
         return ""
-    return f"<h3>Answer</h3>{answer_table(without, infused, explanation.answers_without)}"
+    if _all_off(explanation):
+        note = soft("Every source is off. What still differs is the method's own: its weights read any text.")
+    elif explanation.answers_without:
+        note = soft("Without knowledge: the plain encoder. Without a source: the method, and what the others found.")
+    else:
+        note = ""
+    return f"<h3>Answer</h3>{answer_table(without, infused, explanation.answers_without)}{note}"
 
 
 def _found(explanation: Explanation) -> str:
@@ -58,33 +60,6 @@ def _found(explanation: Explanation) -> str:
         for at, (name, found) in enumerate(explanation.found.items())
     ]
     return f'<h3>What was found</h3><div class="panels">{"".join(figures)}</div>' if figures else ""
-
-
-def _ties_of_maps(explanation: Explanation) -> str:
-    """Return the strongest ties of the maps in words: all there is where nobody wrote down what was found."""
-    lines = []
-    for name, drawn in explanation.maps.items():
-        ties = _strongest_ties(explanation, drawn)
-        told = [f"{shown(one)} · {shown(other)} {weight:.2f}" for one, other, weight in ties[:_MOST_TIES]]
-        more = f" and {len(ties) - _MOST_TIES} more" if len(ties) > _MOST_TIES else ""
-        found = "; ".join(told) + more if told else "ties no two words of this text"
-        lines.append(f"<li><strong>{escaped(name)}</strong>: {escaped(found)}</li>")
-    return f"<h3>What was found</h3><ul>{''.join(lines)}</ul>" if lines else ""
-
-
-def _strongest_ties(explanation: Explanation, drawn: Matrix) -> list[tuple[str, str, float]]:
-    """Return (word, other word or term, weight) of all ties between whole words, strongest first."""
-    words, terms = whole_words(explanation.words), whole_words(explanation.terms)
-    n_words = len(explanation.words)
-    others = [*words, *((term, [n_words + at for at in tokens]) for term, tokens in terms)]
-    tokens = [at for _, places in others for at in places[:1]]
-    # the strongest cell of every pair of words, without a loop over pairs: first over rows, then over columns
-    by_word = np.maximum.reduceat(drawn, [places[0] for _, places in words], axis=0)
-    by_word = np.maximum.reduceat(by_word, tokens, axis=1)
-    once = np.triu(by_word, k=1)  # a tie between words holds in both directions
-    rows, columns = np.nonzero(once > 0)
-    order = np.argsort(-once[rows, columns], kind="stable")
-    return [(words[rows[at]][0], others[columns[at]][0], float(once[rows[at], columns[at]])) for at in order]
 
 
 def _triples(explanation: Explanation) -> str:
@@ -124,7 +99,7 @@ def _maps(explanation: Explanation) -> str:
         return ""
     last = f"The last {len(explanation.terms)} columns, in italics, are auxiliary terms."
     terms = soft(last) if explanation.terms else ""
-    return f'<h3>Knowledge as the encoder reads it</h3>{terms}<div class="panels">{"".join(figures)}</div>'
+    return f'<h3>Maps of the sources</h3>{terms}<div class="panels">{"".join(figures)}</div>'
 
 
 def _heads(explanation: Explanation) -> str:
@@ -139,28 +114,35 @@ def _heads(explanation: Explanation) -> str:
         [f"layer {layer}" for layer in range(n_layers)],
         [f"head {head}" for head in range(n_heads)],
         title="share of attention moved elsewhere",
-        top=largest if largest > 1e-6 else 1.0,  # rounding is not blown up to full colour
+        top=largest if largest > ROUNDING else 1.0,  # rounding is not blown up to full colour
         n_words=n_heads,
         kind="heads",
         chosen=None if explanation.head is None else (explanation.layer, explanation.head),
     )
-    return f"<h3>Heads that knowledge changes</h3>{drawn}"
+    return f"<h3>Heads that change</h3>{drawn}"
 
 
 def _attention(explanation: Explanation) -> str:
     top, change = attention_limits(explanation)
-    words = explanation.words
+    words, about = explanation.words, explanation.place
     told = "Row reads column. Attention is coloured on a square-root scale so that small weights show"
     if _is_compared(explanation):
         told += "; in the difference orange is more and purple is less."
         figures = [
-            heat_map(explanation.plain, words, words, title="without knowledge", top=top, scale="root"),
-            heat_map(explanation.infused, words, words, title="with knowledge", top=top, scale="root"),
-            heat_map(explanation.difference, words, words, title="difference", top=change, scale="root", signed=True),
+            heat_map(explanation.plain, words, words, title="without knowledge", about=about, top=top, scale="root"),
+            heat_map(explanation.infused, words, words, title="with knowledge", about=about, top=top, scale="root"),
+            heat_map(
+                *(explanation.difference, words, words),
+                title="difference",
+                about=about,
+                top=change,
+                scale="root",
+                signed=True,
+            ),
         ]
     else:
         told += "."
-        figures = [heat_map(explanation.plain, words, words, title="attention", top=top, scale="root")]
+        figures = [heat_map(explanation.plain, words, words, title="attention", about=about, top=top, scale="root")]
     return f'<h3>Attention of {escaped(explanation.place)}</h3>{soft(told)}<div class="panels">{"".join(figures)}</div>'
 
 
@@ -178,6 +160,11 @@ def _changes(explanation: Explanation) -> str:
 
 def _is_compared(explanation: Explanation) -> bool:
     """Tell whether there is a reading with knowledge to compare with; a plain encoder has one attention only."""
-    # every source of an infused model has a map unless it is off; a relation model only relates what sources found
-    all_off = bool(explanation.found) and set(explanation.off) >= set(explanation.found)
-    return bool(explanation.maps or explanation.mentions or all_off or explanation.difference.any())
+    # every source of an infused model has a map unless it is off
+    return bool(explanation.maps or explanation.mentions or _all_off(explanation) or explanation.difference.any())
+
+
+def _all_off(explanation: Explanation) -> bool:
+    """Tell whether all knowledge of an infused model is off; a relation model only relates what its sources find."""
+    is_infused = bool(explanation.found) and explanation.triples is None
+    return is_infused and set(explanation.off) >= set(explanation.found)

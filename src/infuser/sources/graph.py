@@ -31,12 +31,12 @@ _UNTYPED = "entity"
 @SOURCES.register("graph")
 @dataclass(frozen=True)
 class Graph:
-    """Finds mentions of entities and ties those whose entities are at most `hops` edges apart.
+    """Finds mentions of entities and ties those whose entities are near each other in the graph.
 
-    A tie weighs decay ** (h - 1) over a shortest path of h edges, times the weights of these edges; over a single
-    edge it carries the edge's relation. Two mentions of one entity are tied only if the graph has a loop on it. A
-    name of several entities stands for all of them: the strongest tie counts, and the span's id is the entity that
-    has it. A span is labelled with the first type of its entity, if the graph knows one.
+    Near is at most `hops` edges apart. A tie weighs decay ** (h - 1) over a shortest path of h edges, times the weights
+    of these edges; over a single edge it carries the edge's relation. Two mentions of one entity are tied only if the
+    graph has a loop on it. A name of several entities stands for all of them: the strongest tie counts, and the span's
+    id is the entity that has it. A span is labelled with the first type of its entity, if the graph knows one.
     """
 
     triples: Sequence[Triple] | str | Path

@@ -93,6 +93,9 @@ class Guard:
             return told(f"This server is not called {reprlib.repr(address)}. Ask it as one of: {ours}.", 421)
         if origin is not None and not _is_ours(origin, address):
             return told(f"A page of {reprlib.repr(origin)} may not ask this server. Open its own page instead.", 403)
+        # a foreign page may ask for a picture or a script of ours without an origin; a link to our page is fine
+        if headers.get("sec-fetch-site") == "cross-site" and scope["path"].startswith("/api/"):
+            return told("Another page may not ask this server. Open its own page instead.", 403)
         # a foreign page can send a form or plain text without being asked first, but not JSON
         kind = headers.get("content-type", "").partition(";")[0].strip().lower()
         if scope["method"] == "POST" and kind != "application/json":

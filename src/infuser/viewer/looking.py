@@ -7,7 +7,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
-from infuser.answers import classifies, label_names
 from infuser.errors import InputError
 from infuser.explaining import Explained, Layer, Reading, annotations_of, read, source_names
 from infuser.hosts import n_blocks
@@ -77,7 +76,6 @@ class InfusedView:
             "n_layers": n_blocks(model),
             "n_heads": int(model.config.num_attention_heads),
             "sources": described(self.infused.sources),
-            "labels": label_names(model) if classifies(model) else None,
             **_offered(self.examples),
         }
 
@@ -121,7 +119,6 @@ class RelationsView:
             "n_layers": n_blocks(encoder.model),
             "n_heads": int(encoder.model.config.num_attention_heads),
             "sources": described(self.spans),
-            "labels": None,
             **_offered(self.examples),
         }
 
@@ -144,7 +141,7 @@ class RelationsView:
         names = source_names(self.spans)
         if unknown := sorted(question.off - set(names)):
             raise InputError(f"There is no source {unknown[0]!r} to leave out: there are {', '.join(names)}.")
-        if question.pair is not None:
+        if question.pair:
             raise InputError("Relations are read within one text. Leave the second text empty.")
         on = [source for name, source in zip(names, self.spans, strict=True) if name not in question.off]
         [triples] = extract(self.model, [question.text], on) if on else [[]]

@@ -16,6 +16,8 @@ from infuser.viewer.guarding import LOOPBACK
 from infuser.viewer.limits import Limits
 from infuser.viewer.looking import View
 
+USUAL_PORT = 8765
+"""Taken where no port is named and nobody else has it, so that bookmarks keep working."""
 _ANY_ADDRESS = {"0.0.0.0", "::"}
 _MOST_CONNECTIONS = 512
 _SECONDS_TO_START, _SECONDS_TO_STOP = 30, 3
@@ -25,11 +27,14 @@ def serve(
     view: View,
     *,
     host: str = "127.0.0.1",
-    port: int = 0,
+    port: int | None = None,
     limits: Limits = Limits(),  # noqa: B008
     when_up: Callable[[str], None] = lambda address: None,
 ) -> None:
-    """Serve a view until Ctrl-C; port 0 takes a free one, and `when_up` is told the address that a browser can open."""
+    """Serve a view until Ctrl-C; `when_up` is told the address that a browser can open.
+
+    port: 0 takes a free one, None the usual one, or a free one if that is taken.
+    """
     server, listener = _server(view, host, port, limits)
     with listener:
         when_up(_address(host, listener))  # who asks this early waits in the listener's queue
@@ -67,7 +72,7 @@ def hosts_for(host: str) -> tuple[str, ...]:
     return ("*",) if host in _ANY_ADDRESS else tuple(dict.fromkeys((*LOOPBACK, _in_brackets(host))))
 
 
-def _server(view: View, host: str, port: int, limits: Limits) -> tuple[uvicorn.Server, socket.socket]:
+def _server(view: View, host: str, port: int | None, limits: Limits) -> tuple[uvicorn.Server, socket.socket]:
     """Return a server that is ready to run and the open socket it will listen on."""
     config = uvicorn.Config(
         make_app(view, limits=limits, hosts=hosts_for(host)),
@@ -86,7 +91,12 @@ def _server(view: View, host: str, port: int, limits: Limits) -> tuple[uvicorn.S
     return uvicorn.Server(config), _listen(host, port)
 
 
-def _listen(host: str, port: int) -> socket.socket:
+def _listen(host: str, port: int | None) -> socket.socket:
+    if port is None:
+        try:
+            return _listen(host, USUAL_PORT)
+        except InputError:
+            return _listen(host, 0)
     try:
         family = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0][0]
         listener = socket.create_server((host, port), family=family, backlog=_MOST_CONNECTIONS)

@@ -2,10 +2,14 @@
 
 const LONGEST_WAIT = 60_000;
 
-/** The server cannot be reached: asking again later may help. */
-export class NoAnswer extends Error {
-  constructor() {
-    super("The server does not answer. Is `infuser view` still running?");
+const NO_ANSWER = "The server does not answer. Is `infuser view` still running?";
+const PASSING = [408, 429, 500, 503]; // of these, asking again later may help
+
+/** What went wrong, as a sentence for the reader; `again` tells whether asking once more may help. */
+class Refusal extends Error {
+  constructor(told, again) {
+    super(told);
+    this.again = again;
   }
 }
 
@@ -43,9 +47,9 @@ async function ask(address, { signal, ...options }) {
     if (answer.ok) return new Response(await answer.blob(), answer); // read here: it may break off half way
   } catch (error) {
     if (isOutdated(error)) throw error;
-    throw new NoAnswer();
+    throw new Refusal(NO_ANSWER, true);
   }
-  throw new Error(await sentence(answer));
+  throw new Refusal(await sentence(answer), PASSING.includes(answer.status));
 }
 
 async function sentence(answer) {

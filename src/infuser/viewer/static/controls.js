@@ -15,7 +15,7 @@ export function buildControls(about, change) {
   buildChoices(byId("head"), [["mean", "mean over heads"], ...range(about.n_heads)]);
   byId("layer").addEventListener("change", (event) => change({ layer: Number(event.target.value) }));
   byId("head").addEventListener("change", (event) => change({ head: headOf(event.target.value) }));
-  byId("strongest").addEventListener("click", () => change({ layer: "strongest", head: null }));
+  byId("strongest").addEventListener("click", () => change({ layer: "strongest" }));
   for (const id of ["text", "pair"]) {
     byId(id).maxLength = about.most_characters;
     byId(id).addEventListener("input", () => change(writtenTexts(), { typed: true }));
@@ -42,15 +42,13 @@ export function showState(state, about) {
 }
 
 /** Return the names of the sources that are switched off. */
-export function sourcesOff() {
+function sourcesOff() {
   return [...document.querySelectorAll("#sources input:not(:checked)")].map((box) => box.value);
 }
 
-/** Switch the source at a place (from 0) as a click would; tell whether there is one. */
+/** Switch the source at a place (from 0) as a click would, if there is one. */
 export function switchSource(at) {
-  const box = document.querySelectorAll("#sources input")[at];
-  box?.click();
-  return box !== undefined;
+  document.querySelectorAll("#sources input")[at]?.click();
 }
 
 function writtenTexts() {

@@ -13,7 +13,7 @@ export function placeParts(parts) {
 }
 
 /** Return nodes of this document for markup that must be well-formed XHTML, or null if it is not. */
-export function readMarkup(markup) {
+function readMarkup(markup) {
   const whole = `<div xmlns="http://www.w3.org/1999/xhtml">${markup}</div>`;
   const parsed = new DOMParser().parseFromString(whole, "application/xhtml+xml");
   if (parsed.getElementsByTagNameNS("*", "parsererror").length > 0) return null;

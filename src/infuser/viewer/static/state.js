@@ -17,13 +17,12 @@ export function readFragment(fragment, about) {
   const told = new URLSearchParams(fragment.replace(/^#/, ""));
   if (!KEYS.some((key) => told.has(key))) return null;
   const known = about.sources.map((source) => source.name);
-  const layer = wholeNumber(told.get("layer"));
   return {
     text: told.get("text") ?? "",
-    pair: told.get("pair"),
+    pair: told.get("pair") || null,
     off: known.filter((name) => told.getAll("off").includes(name)),
-    // a layer out of range is left as it is: the server says which ones there are
-    layer: layer === null ? "strongest" : layer < 0 ? layer + about.n_layers : layer,
+    // one that is negative or out of range is left to the server: it counts from the last, or says which ones there are
+    layer: wholeNumber(told.get("layer")) ?? "strongest",
     head: wholeNumber(told.get("head")),
   };
 }

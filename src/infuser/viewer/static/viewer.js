@@ -1,6 +1,6 @@
 // The live page: a change of a control changes the state, the state asks the server, the answer is put in place.
 
-import { NoAnswer, askExplanation, askModel, askParts, isOutdated } from "./asking.js";
+import { askExplanation, askModel, askParts, isOutdated } from "./asking.js";
 import { buildControls, showState, switchSource } from "./controls.js";
 import { listenForKeys } from "./keys.js";
 import { placeParts } from "./parts.js";
@@ -12,6 +12,7 @@ const WHILE_BUSY = 60; // a key held down asks once it rests, not thirty times a
 const byId = (id) => document.getElementById(id);
 let about = null;
 let state = null;
+let shownLayer = null;
 let timer = 0; // of the question that will be asked
 let running = null; // AbortController of the question that is under way
 
@@ -20,7 +21,10 @@ function change(parts, { typed = false } = {}) {
   const busy = running !== null || timer !== 0;
   dropQuestion(); // its answer would set the state back
   state = { ...state, ...parts };
+  // a head was chosen while the strongest is still looked for: of the layer that is shown
+  if ("head" in parts && !("layer" in parts) && state.layer === "strongest") state.layer = shownLayer ?? about.n_layers - 1;
   showState(state, about);
+  byId("results").setAttribute("aria-busy", "true"); // from now on what is shown is not what was asked for
   timer = setTimeout(see, typed ? WHILE_TYPING : busy ? WHILE_BUSY : 0);
 }
 
@@ -35,7 +39,8 @@ function dropQuestion() {
 async function see() {
   dropQuestion();
   history.replaceState(null, "", writeFragment(state));
-  if (state.text.trim() === "") return rest("Write a text to see what knowledge does to it.");
+  byId("download").disabled = state.text.trim() === "";
+  if (byId("download").disabled) return showNothing();
   const mine = (running = new AbortController());
   wait("reading…");
   try {
@@ -49,7 +54,14 @@ async function see() {
   running = null;
 }
 
+function showNothing() {
+  placeParts({});
+  hideAlert();
+  rest("Write a text to see what knowledge does to it.");
+}
+
 function show(answer) {
+  shownLayer = answer.layer;
   state = { ...state, layer: answer.layer, head: answer.head };
   showState(state, about);
   history.replaceState(null, "", writeFragment(state));
@@ -71,7 +83,7 @@ function rest(told) {
 
 function complain(error) {
   rest("");
-  alertReader(error.message, { again: error instanceof NoAnswer });
+  alertReader(error.message, { again: error.again });
 }
 
 function alertReader(told, { again = false } = {}) {
