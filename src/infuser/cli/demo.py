@@ -6,6 +6,7 @@ import json
 import os
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -186,7 +187,9 @@ def _report(
     explanations = []
     for place in [*order[:3].tolist(), int(order[-1])]:  # three that knowledge mended most, one that it spoilt most
         text, pair = trial.test[place]["text"], trial.test[place]["pair"]
-        explanations.append(explain(infused, text, pair, layer="strongest"))
+        done = "mended" if towards[place] > 0 else "spoilt"
+        title = f"{text} / {pair}: {trial.labels[labels[place]]}, {done} by knowledge"
+        explanations.append(replace(explain(infused, text, pair, layer="strongest"), title=title))
     write_report(
         out / "report.html",
         title="Infuser demo: query-to-ad relevance with rare words",

@@ -99,7 +99,7 @@ def _results(comparison: Comparison) -> str:
 
 
 def _curves(curves: Curves) -> str:
-    chart = line_chart(curves)
+    chart = line_chart(curves, x_name="step")
     return f"<h2>During training</h2>{chart}" if chart else ""
 
 
@@ -124,7 +124,12 @@ def _facts(facts: Mapping[str, str]) -> str:
 def _next_steps(steps: Sequence[str]) -> str:
     if not steps:
         return ""
-    return f"<h2>What to try next</h2><ol>{''.join(f'<li>{escaped(step)}</li>' for step in steps)}</ol>"
+    # a command and, behind three blanks, what it does
+    parts = [(command, told) for command, _, told in (step.partition("   ") for step in steps)]
+    items = (
+        f"<code>{escaped(command)}</code><br/>{escaped(told)}" if told else escaped(command) for command, told in parts
+    )
+    return f"<h2>What to try next</h2><ol>{''.join(f'<li>{item}</li>' for item in items)}</ol>"
 
 
 def _folded(name: str, values: Mapping[str, str]) -> str:
