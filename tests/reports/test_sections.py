@@ -170,6 +170,15 @@ def test_with_every_source_off_the_page_says_why_numbers_still_differ(explain: E
     assert len(grids(parts["attention"])) == 1 and not parts["heads"] and not parts["changes"]
 
 
+def test_equal_words_are_told_apart_in_the_largest_changes() -> None:
+    plain = np.full((3, 3), 1 / 3)
+    infused = plain.copy()
+    infused[2] = [1 / 3, 0.0, 2 / 3]
+    told = Explanation(words=["and", "b", "and"], plain=plain, infused=infused)
+    rows = explanation_parts(told)["changes"]
+    assert "and (2) → b<" in rows and "and (2) → and (2)<" in rows and "and (1)" not in rows
+
+
 def test_a_model_of_relations_that_found_none_says_so(explain: Explain) -> None:
     assert "no two spans of this text are related" in explanation_parts(explain(triples=()))["triples"]
     assert explanation_parts(explain())["triples"] == ""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from infuser.reports.charts import COLOURS
 from infuser.reports.decisions import answer_table, mentions_table, triples_as_found, triples_table
 from infuser.reports.explanation import ROUNDING, Explanation, shown
@@ -152,10 +154,16 @@ def _changes(explanation: Explanation) -> str:
     rows = []
     for row, column in explanation.largest_changes():
         before, after = explanation.plain[row, column], explanation.infused[row, column]
-        pair = f"{shown(explanation.words[row])} → {shown(explanation.words[column])}"
+        pair = f"{_told_apart(explanation.words, row)} → {_told_apart(explanation.words, column)}"
         rows.append((pair, f"{before:.3f}", f"{after:.3f}", f"{after - before:+.3f}"))
     told = table(["word → word", "without", "with", "change"], rows)
     return f"<h3>Largest changes</h3>{told if rows else '<p>Knowledge did not change this attention.</p>'}"
+
+
+def _told_apart(words: Sequence[str], at: int) -> str:
+    """Return a word fit to be read, with its number if the text has it more than once: "and (2)"."""
+    number = f" ({words[: at + 1].count(words[at])})" if words.count(words[at]) > 1 else ""
+    return shown(words[at]) + number
 
 
 def _is_compared(explanation: Explanation) -> bool:
