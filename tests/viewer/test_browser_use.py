@@ -82,6 +82,16 @@ def test_without_a_text_nothing_is_shown_and_nothing_can_be_downloaded(page: Pag
     assert page.locator("#download").is_enabled() and OTHER.split()[1] in page.inner_text("[data-part=found]")
 
 
+def test_an_example_without_a_second_text_leaves_none_behind(page: Page, address: str, saved: Path) -> None:
+    open_page(page, link(address, text=TEXT, pair=PAIR, layer=0, head=0))
+    page.get_by_role("button", name=OTHER, exact=True).click()
+    wait_for_picture(page)
+    assert page.input_value("#text") == OTHER and page.input_value("#pair") == ""
+    page.locator("#text").press_sequentially(" again")  # what is written next is read alone, too
+    wait_for_picture(page)
+    assert_agrees(page, explained(saved, f"{OTHER} again", None, "--layer", 0, "--head", 0))
+
+
 def test_a_head_chosen_while_the_strongest_is_looked_for_is_not_lost(page: Page, address: str) -> None:
     open_page(page, link(address, text=TEXT, pair=PAIR, layer=1, head=0))
     held: list[Any] = []

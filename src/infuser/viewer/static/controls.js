@@ -29,7 +29,8 @@ export function buildControls(about, change) {
 /** Show a state in the controls; a text that is being written is not touched. */
 export function showState(state, about) {
   showText(byId("text"), state.text);
-  if (state.pair !== null) showText(byId("pair"), state.pair);
+  // one that can be hidden keeps what was written in it, in case it is wanted back
+  if (state.pair !== null || pairAlways) showText(byId("pair"), state.pair ?? "");
   revealSecond(pairAlways || state.pair !== null || document.activeElement === byId("pair"));
   showLimit(about.most_characters);
   document.querySelectorAll("#sources input").forEach((box) => (box.checked = !state.off.includes(box.value)));
