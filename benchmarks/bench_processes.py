@@ -28,10 +28,10 @@ from pathlib import Path
 from typing import Any
 
 from infuser import __version__, assets
-from infuser.bench.cells import Results, all_cells
-from infuser.bench.settings import read_bench
+from infuser.experiments.cells import Results, all_cells
+from infuser.experiments.settings import read_bench
+from infuser.files import write_whole
 from infuser.tasks.query_ads import build_query_ads
-from infuser.writing import write_whole
 
 RESULT = Path(__file__).parent / "results" / "bench_processes.json"
 LAUNCH = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m"]

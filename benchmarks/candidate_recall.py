@@ -40,8 +40,9 @@ from infuser.errors import AssetError
 from infuser.knowledge.candidate_files import name_mentions, read_mention_counts
 from infuser.knowledge.candidate_rule import MentionRule
 from infuser.knowledge.candidates import CandidateStore, MentionFinder, batches, build_candidates
-from infuser.knowledge.facts import ENTITIES, Skipped
+from infuser.knowledge.facts import ENTITIES
 from infuser.knowledge.readers.tables import read_table
+from infuser.tables.skipped import Skipped
 from infuser.words import WordBorders
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data"

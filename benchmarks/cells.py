@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from infuser.writing import write_whole
+from infuser.files import write_whole
 
 
 def run_cells(

@@ -42,8 +42,8 @@ def lines_of(path: Path) -> Iterator[str]:
 
 def ours(path: Path, unit: str, window: int, least: int) -> dict[str, Any]:
     """Build the whole folder."""
-    from infuser.counting import Counting
-    from infuser.counting.build import build_correlation
+    from infuser.knowledge.counting import Counting
+    from infuser.knowledge.counting.build import build_correlation
 
     phases: dict[str, float] = {}
     last = ["start", time.perf_counter()]
@@ -179,7 +179,7 @@ def grow(folder: Path, sentences: list[str], sizes: list[int]) -> list[dict[str,
 def child(side: str, path: str, unit: str, window: str, least: str) -> None:
     """Do one side's work, timed without what it imports."""
     warm_up = {"NLTK": "nltk.collocations", "scikit-learn": "sklearn.feature_extraction.text"}
-    __import__({**warm_up, "gensim": "gensim.models.phrases"}.get(side, "infuser.counting.build"))
+    __import__({**warm_up, "gensim": "gensim.models.phrases"}.get(side, "infuser.knowledge.counting.build"))
     began = time.perf_counter()
     found = SIDES[side](Path(path), unit, int(window), int(least))
     seconds = time.perf_counter() - began - found.get("seconds per phase", {}).get("writing", 0.0)

@@ -32,11 +32,11 @@ from generated_corpus import real_sentences, write_corpus
 from scipy.sparse import csr_array
 
 from infuser import Correlation
-from infuser.counting import Counting
-from infuser.counting.build import build_correlation
 from infuser.knowledge.artifact import whole
 from infuser.knowledge.correlation_scores import Scoring
 from infuser.knowledge.correlation_store import CorrelationStore
+from infuser.knowledge.counting import Counting
+from infuser.knowledge.counting.build import build_correlation
 from infuser.words import find_words
 
 RESULTS = Path(__file__).parent / "results"

@@ -27,12 +27,12 @@ from generated_corpus import real_sentences
 from numpy.typing import NDArray
 from scipy import sparse
 
-from infuser.counting import Counting
-from infuser.counting.merging import add_pairs
-from infuser.counting.pairs import _in_windows
-from infuser.counting.shapes import Pairs, Texts
-from infuser.counting.tokens import encode
-from infuser.counting.words import choose_words, count_words
+from infuser.knowledge.counting import Counting
+from infuser.knowledge.counting.merging import add_pairs
+from infuser.knowledge.counting.pairs import _in_windows
+from infuser.knowledge.counting.shapes import Pairs, Texts
+from infuser.knowledge.counting.tokens import encode
+from infuser.knowledge.counting.words import choose_words, count_words
 
 ROUNDS = 5
 N_BLOCKS = 16

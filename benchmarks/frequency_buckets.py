@@ -62,21 +62,21 @@ from infuser import (
     infuse,
     train,
 )
-from infuser.diagnosing.buckets import buckets, entity_frequency
+from infuser.analysis.diagnosing.buckets import buckets, entity_frequency
+from infuser.analysis.select import explain_selection
+from infuser.files import write_whole
 from infuser.infused import load_model, load_tokenizer, longest_input
 from infuser.knowledge.candidate_rule import STOP_WORDS
 from infuser.knowledge.candidates import build_candidates
-from infuser.knowledge.facts import Skipped
 from infuser.knowledge.graph_build import build_graph
 from infuser.knowledge.graph_store import save_graph
 from infuser.knowledge.readers import read_facts
 from infuser.knowledge.readers.wikidata_small import read_wikidata_small
-from infuser.reports.comparison import Arm, compare, signed_range
-from infuser.selecting import explain_selection
 from infuser.sources.placebo import shuffle
 from infuser.sources.surroundings import count_entities
+from infuser.stats.comparison import Arm, compare, signed_range
+from infuser.tables.skipped import Skipped
 from infuser.types import Annotations, join_pair
-from infuser.writing import write_whole
 
 SHARED = wikidata.SHARED
 TASK = SHARED / "relations" / "trex-95"

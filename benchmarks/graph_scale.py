@@ -39,10 +39,10 @@ import pyarrow as pa
 from generated_graph import draw_edges, write_files
 from numpy.typing import NDArray
 
-from infuser.knowledge.facts import Skipped
 from infuser.knowledge.graph_build import build_graph
 from infuser.knowledge.graph_store import GraphStore, save_graph
 from infuser.knowledge.readers import read_facts
+from infuser.tables.skipped import Skipped
 
 TARGETS = {"build_seconds": 300, "build_peak_gb": 8, "open_ms": 200, "median_ms": 10}
 N_ASKED, HOPS = 10, 6

@@ -23,9 +23,9 @@ from transformers import Trainer, TrainingArguments, set_seed
 from transformers.utils import logging
 
 from infuser import Entities, Kam, TrainSettings, __version__, assets, infuse, train
+from infuser.files import write_whole
 from infuser.infused import load_model, load_tokenizer
 from infuser.signals import Collator
-from infuser.writing import write_whole
 
 RESULT = Path(__file__).parent / "results" / "loop_overhead.json"
 TARGET = 1.05

@@ -26,7 +26,7 @@ from torch.nn.functional import cross_entropy
 from transformers import AutoTokenizer, BertForMaskedLM
 
 from infuser import __version__, assets
-from infuser.writing import whole_folder, write_whole
+from infuser.files import whole_folder, write_whole
 
 RESULT = Path(__file__).parent / "results" / "masked_head.json"
 CORPORA = Path(__file__).resolve().parents[2] / "shared" / "data" / "corpora"

@@ -50,15 +50,15 @@ from infuser import (
     infuse,
     train,
 )
+from infuser.files import write_whole
 from infuser.infused import load_model, load_tokenizer, longest_input
 from infuser.knowledge.readers.wordnet import read_synsets
-from infuser.reports.intervals import t_interval
 from infuser.sources.corruption import corrupt
 from infuser.sources.placebo import shuffle
 from infuser.sources.surroundings import count_entities
+from infuser.stats.intervals import t_interval
 from infuser.tasks.query_ads import QueryAds, build_query_ads
 from infuser.types import Annotations, Source, join_pair
-from infuser.writing import write_whole
 
 RESULT = Path(__file__).parent / "results" / "noisy_knowledge.json"
 WORK = Path(__file__).resolve().parents[1] / "runs" / "noisy_knowledge"

@@ -29,13 +29,13 @@ import numpy as np
 import torch
 
 from infuser import assets
+from infuser.files import write_whole
 from infuser.hosts import answering
 from infuser.infused import load_model, load_tokenizer
 from infuser.relations.examples import RelationText, Triple
 from infuser.relations.features import SpanReader
 from infuser.relations.streaming import write_features
 from infuser.types import Span
-from infuser.writing import write_whole
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests" / "relations"))

@@ -26,8 +26,10 @@ from typing import Any
 import torch
 
 from infuser import __version__, assets
+from infuser.analysis.probe_report import ProbeReport
+from infuser.analysis.probes.relations import ProbeSettings, probe_relations, probe_report, randomly_initialised
+from infuser.files import write_whole
 from infuser.infused import load_model, load_tokenizer
-from infuser.probes.relations import ProbeSettings, probe_relations, probe_report, randomly_initialised
 from infuser.relations.candidates import CandidateRule
 from infuser.relations.classifier import Thresholds
 from infuser.relations.encoders import Encoder
@@ -37,11 +39,9 @@ from infuser.relations.model import AttentionRelations
 from infuser.relations.readers import read_relations
 from infuser.relations.scores import MATCHES, MEASURES, score_relations
 from infuser.relations.tuning import best_thresholds
-from infuser.reports.probe import ProbeReport
 from infuser.reports.probe_page import write_probe
 from infuser.sources.spacy_pipelines import SpacyEntities, SpacyPhrases
 from infuser.types import Source
-from infuser.writing import write_whole
 
 ROOT = Path(__file__).resolve().parents[1]
 DATA = ROOT.parent / "shared" / "data" / "relations"

@@ -26,13 +26,13 @@ import numpy as np
 from generated_corpus import real_sentences
 
 from infuser import Graph, Sampling, __version__, assets
-from infuser.knowledge.facts import Skipped
+from infuser.files import write_whole
 from infuser.knowledge.graph_build import build_graph
 from infuser.knowledge.graph_store import save_graph
 from infuser.knowledge.readers import read_facts
 from infuser.sources.surroundings import count_entities
+from infuser.tables.skipped import Skipped
 from infuser.types import Annotations, entity_key
-from infuser.writing import write_whole
 
 RESULT = Path(__file__).parent / "results" / "selection.json"
 WORK = Path(__file__).resolve().parents[1] / "runs" / "selection"

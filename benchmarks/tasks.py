@@ -19,16 +19,16 @@ from pathlib import Path
 from typing import Any
 
 from infuser import assets
-from infuser.bench.cells import Results, all_cells
-from infuser.bench.schedule import run_bench
-from infuser.bench.settings import Bench, read_bench
-from infuser.counting import Counting
-from infuser.counting.build import build_correlation
+from infuser.experiments.cells import Results, all_cells
+from infuser.experiments.schedule import run_bench
+from infuser.experiments.settings import Bench, read_bench
+from infuser.experiments.table_summary import summarise
+from infuser.files import write_whole
 from infuser.knowledge.candidate_rule import STOP_WORDS
+from infuser.knowledge.counting import Counting
+from infuser.knowledge.counting.build import build_correlation
 from infuser.reports.bench_plots import Sweep, plots_of, write_png
-from infuser.reports.bench_summary import summarise
 from infuser.reports.bench_table import markdown_table
-from infuser.writing import write_whole
 
 ROOT = Path(__file__).resolve().parents[1]
 CORPORA = ROOT.parent / "shared" / "data" / "corpora"

@@ -40,11 +40,11 @@ import torch
 from transformers.utils import logging
 
 from infuser import __version__
+from infuser.files import write_whole
 from infuser.reports.sections import explanation_parts
 from infuser.viewer.default import open_default
 from infuser.viewer.looking import InfusedView, Question
 from infuser.viewer.serving import running
-from infuser.writing import write_whole
 
 RESULT = Path(__file__).parent / "results" / "viewer.json"
 LENGTHS = (16, 32, 64, 128, 256)

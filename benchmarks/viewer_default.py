@@ -24,15 +24,15 @@ from transformers import AutoTokenizer, set_seed
 from transformers.utils import logging
 
 from infuser import Correlation, Graph, Infused, Kam, Phrases, TrainSettings, assets, infuse, train
+from infuser.analysis.diagnosing.effects import without_channel
+from infuser.analysis.explain import source_names
 from infuser.cli.demo import count_glosses
-from infuser.diagnosing.effects import without_channel
-from infuser.explaining import source_names
+from infuser.files import write_whole
 from infuser.hosts import is_new_weight
 from infuser.signals import Collator
 from infuser.tasks.query_ads import QueryAds, build_query_ads
 from infuser.training import evaluate
 from infuser.viewer.default import FOLDER, KNOWLEDGE, WEIGHTS, sources_of
-from infuser.writing import write_whole
 
 RESULT = Path(__file__).parent / "results" / "viewer_default.json"
 PHRASES = (

@@ -11,7 +11,7 @@ from pathlib import Path
 import miniature
 
 from infuser import Graph, Kam, TrainSettings, infuse, train
-from infuser.annotating import Annotated, annotate, read_frequencies
+from infuser.sources.annotating import Annotated, annotate, read_frequencies
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--checkpoint", help="hub id or directory; else a miniature is built")

@@ -10,10 +10,10 @@ import sys
 
 import miniature
 
-from infuser.bench.cells import Results, all_cells
-from infuser.bench.schedule import run_bench
-from infuser.bench.settings import read_bench
-from infuser.reports.bench_summary import summarise
+from infuser.experiments.cells import Results, all_cells
+from infuser.experiments.schedule import run_bench
+from infuser.experiments.settings import read_bench
+from infuser.experiments.table_summary import summarise
 from infuser.reports.bench_table import markdown_table
 
 SETTINGS = """

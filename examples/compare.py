@@ -10,8 +10,9 @@ import sys
 import miniature
 
 from infuser import Graph, Kam, TrainSettings
-from infuser.comparing import Trial, run_trial
-from infuser.reports import compare, write_report
+from infuser.experiments.comparing import Trial, run_trial
+from infuser.reports import write_report
+from infuser.stats.comparison import compare
 
 checkpoint = sys.argv[1] if len(sys.argv) > 1 else miniature.checkpoint()
 out = miniature.scratch()

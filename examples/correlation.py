@@ -11,11 +11,11 @@ from pathlib import Path
 import miniature
 
 from infuser import Correlation, Kam, infuse
-from infuser.counting import Counting, count_texts
-from infuser.counting.build import build_correlation
-from infuser.explaining import explain
+from infuser.analysis.explain import explain
 from infuser.knowledge.correlation_scores import Scoring
 from infuser.knowledge.correlation_store import CorrelationStore, save_correlation
+from infuser.knowledge.counting import Counting, count_texts
+from infuser.knowledge.counting.build import build_correlation
 
 CORPUS = """\
 The pharmacy sells tablets. The florist sells roses.

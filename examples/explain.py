@@ -11,7 +11,7 @@ from pathlib import Path
 import miniature
 
 import infuser
-from infuser.explaining import explain
+from infuser.analysis.explain import explain
 from infuser.reports import write_explanation, write_png
 
 parser = argparse.ArgumentParser(description=__doc__)

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 from spark_cluster import MASTER, needs_spark, run_driver, spark_local  # noqa: F401  a fixture
 
-from infuser.annotating import annotate
 from infuser.errors import InfuserError, InputError, MissingExtraError
 from infuser.sources import Entities
+from infuser.sources.annotating import annotate
 from infuser.spark import explain, n_slots, open_session
 
 

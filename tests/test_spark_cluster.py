@@ -9,23 +9,23 @@ import json
 from pathlib import Path
 
 import pytest
-from annotating.child import files_of
-from counting.by_hand import as_plain, sentences
+from knowledge.counting.by_hand import as_plain, sentences
+from sources.annotating.child import files_of
 from spark_cluster import needs_spark, run_driver, spark_standalone  # noqa: F401  a fixture
 
-from infuser.counting import Counting
-from infuser.counting.run import count_corpus
+from infuser.knowledge.counting import Counting
+from infuser.knowledge.counting.run import count_corpus
 from infuser.knowledge.graph_build import build_graph, facts_of
 from infuser.knowledge.graph_store import save_graph
 
 DRIVER = """
 import json, os, sys, time
 from pathlib import Path
-from annotating.child import SlowWords
-from counting.by_hand import as_plain
-from infuser.annotating import annotate, shards
-from infuser.counting import Counting
-from infuser.counting.on_spark import count_on_spark
+from sources.annotating.child import SlowWords
+from knowledge.counting.by_hand import as_plain
+from infuser.sources.annotating import annotate, shards
+from infuser.knowledge.counting import Counting
+from infuser.knowledge.counting.on_spark import count_on_spark
 from infuser.errors import SourceError
 from infuser.sources import Entities, Graph
 from infuser.spark import open_session

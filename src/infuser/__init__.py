@@ -33,8 +33,8 @@ _HOMES = {
     "Infused": "infuser.infused",
     "infuse": "infuser.infused",
     "load": "infuser.infused",
-    "Annotated": "infuser.annotating",
-    "annotate": "infuser.annotating",
+    "Annotated": "infuser.sources.annotating",
+    "annotate": "infuser.sources.annotating",
     "AttentionRelations": "infuser.relations.model",
     "RelationText": "infuser.relations.examples",
     "Triple": "infuser.relations.examples",
@@ -50,8 +50,6 @@ _HOMES = {
 __all__ = sorted([*_HOMES, "__version__"])
 
 if TYPE_CHECKING:
-    from infuser.annotating import Annotated as Annotated
-    from infuser.annotating import annotate as annotate
     from infuser.errors import InfuserError as InfuserError
     from infuser.infused import Infused as Infused
     from infuser.infused import infuse as infuse
@@ -76,6 +74,8 @@ if TYPE_CHECKING:
     from infuser.sources import Phrases as Phrases
     from infuser.sources import Sampling as Sampling
     from infuser.sources import Selective as Selective
+    from infuser.sources.annotating import Annotated as Annotated
+    from infuser.sources.annotating import annotate as annotate
     from infuser.training import TrainSettings as TrainSettings
     from infuser.training import evaluate as evaluate
     from infuser.training import train as train

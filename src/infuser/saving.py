@@ -27,12 +27,12 @@ from transformers import PreTrainedConfig, PreTrainedModel
 
 from infuser import __version__
 from infuser.errors import CheckpointError, UnknownNameError
+from infuser.files import whole_folder
 from infuser.hosts import is_new_weight, plain_config, plain_state
 from infuser.infused import Infused, Method, load_tokenizer, settle, with_terms
 from infuser.registry import METHODS
 from infuser.sources.storage import load_source, save_source
 from infuser.types import Source
-from infuser.writing import whole_folder
 
 CARD = "infuser.json"
 _NEW = "knowledge.safetensors"

@@ -15,10 +15,10 @@ import pytest
 from cli.commands import COLUMNS, error_of, run_command, write_lines
 from spark_cluster import MASTER, needs_spark, spark_local  # noqa: F401  a fixture
 
-from infuser.annotating import Annotated, read_frequencies
 from infuser.knowledge.graph_build import build_graph, facts_of
 from infuser.knowledge.graph_store import save_graph
 from infuser.sources import Entities
+from infuser.sources.annotating import Annotated, read_frequencies
 
 ROWS = [
     {"text": "Bern lies on the Aare", "pair": "New York"},

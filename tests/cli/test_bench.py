@@ -7,8 +7,8 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from bench.small_bench import SETTINGS, write_bench
 from cli.commands import error_of, run_command
+from experiments.small_bench import SETTINGS, write_bench
 
 ONE_SEED = ("seeds = [0, 1]", "seeds = [0]")
 

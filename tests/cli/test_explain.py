@@ -10,7 +10,7 @@ import pytest
 from cli.commands import error_of, run_command, write_lines
 
 import infuser
-from infuser.explaining import explain
+from infuser.analysis.explain import explain
 
 QUESTION = ("--text", "buy ramipril", "--pair", "the pharmacy near me")
 

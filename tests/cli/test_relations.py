@@ -14,13 +14,13 @@ from cli.commands import error_of, read_json_lines, run_command, save_checkpoint
 
 import infuser
 from infuser import Entities, Kam
+from infuser.analysis.probe_report import ProbeReport
 from infuser.cli import relations
 from infuser.relations import extracting
 from infuser.relations.examples import RelationText, Triple
 from infuser.relations.model import AttentionRelations
 from infuser.relations.readers import read_relations, write_relations
 from infuser.relations.scores import MATCHES, score_relations
-from infuser.reports.probe import ProbeReport
 from infuser.types import Span
 
 NAMES = ("river", "lake", "bridge", "garden", "town", "house")

@@ -10,9 +10,9 @@ from cli.commands import COLUMNS, error_of, run_command, save_checkpoint, write_
 from cli.small_linkers import save_linker, write_knowledge
 
 import infuser
-from infuser.cli.arms import choose
-from infuser.reading.files import Place
+from infuser.experiments.arms import choose
 from infuser.sources import Graph
+from infuser.tables.files import Place
 
 
 def test_a_run_leaves_a_model_and_a_record(trained: Path) -> None:

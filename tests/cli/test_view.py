@@ -15,9 +15,9 @@ from cli.commands import error_of, write_lines
 from relation_texts import shaped_texts
 from rich.console import Console
 
+from infuser.analysis.explain import explain
 from infuser.cli.relations_data import save_fitted
 from infuser.cli.view_opening import open_view
-from infuser.explaining import explain
 from infuser.relations.model import AttentionRelations
 from infuser.sources import Entities
 from infuser.viewer.looking import InfusedView, Question, RelationsView, View

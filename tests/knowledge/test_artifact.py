@@ -16,9 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from infuser.errors import InputError, SourceError
+from infuser.files import whole_folder
 from infuser.knowledge import artifact
 from infuser.knowledge.artifact import BLOCK, Folder, Strings, check_place, kind_of, whole, write_folder
-from infuser.writing import whole_folder
 
 WORDS = ["Bern", "Aare", "", "東京", "a\x00b"]
 
@@ -191,7 +191,7 @@ def test_a_failed_write_leaves_the_old_folder_and_nothing_else(tmp_path: Path) -
 
 WRITER = """
 import sys, time
-from infuser.writing import whole_folder
+from infuser.files import whole_folder
 with whole_folder(sys.argv[1]) as draft:
     (draft / "half").write_text("x")
     print("writing", flush=True)

@@ -16,7 +16,8 @@ from infuser.errors import InputError
 from infuser.knowledge.candidate_files import name_mentions, read_mention_counts, read_tagged
 from infuser.knowledge.candidate_imports import read_ernie, read_knowbert, read_knowbert_wordnet
 from infuser.knowledge.candidates import MENTIONS, build_candidates
-from infuser.knowledge.facts import ENTITIES, TRIPLES, Facts, Skipped
+from infuser.knowledge.facts import ENTITIES, TRIPLES, Facts
+from infuser.tables.skipped import Skipped
 
 Rows = list[tuple[str, str, float]]
 in_one_folder = settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from infuser.counting import Counting, count_texts
 from infuser.errors import InputError
 from infuser.knowledge.correlation_scores import Scorer, Scoring, score_pairs
+from infuser.knowledge.counting import Counting, count_texts
 
 DOCUMENTS = Counting(unit="document")
 

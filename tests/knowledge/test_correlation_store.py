@@ -11,13 +11,13 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from infuser.counting import Counting, Counts, count_texts
 from infuser.errors import InputError, SourceError
 from infuser.knowledge import correlation_build, correlation_ties
 from infuser.knowledge.correlation_build import make_table
 from infuser.knowledge.correlation_scores import Scoring, score_pairs
 from infuser.knowledge.correlation_store import CorrelationStore, save_correlation
 from infuser.knowledge.correlation_table import Correlated, TieTable
+from infuser.knowledge.counting import Counting, Counts, count_texts
 
 UNITS = ["sentence", "document", "window", "pair"]
 SCORES = ["npmi", "pmi", "ppmi"]

@@ -9,9 +9,10 @@ from pathlib import Path
 import pytest
 
 from infuser.errors import InputError
-from infuser.knowledge.facts import ENTITIES, TRIPLES, Skipped
+from infuser.knowledge.facts import ENTITIES, TRIPLES
 from infuser.knowledge.readers import read_facts
 from infuser.knowledge.readers.conceptnet import find_subset, read_conceptnet, read_conceptnet_subset
+from infuser.tables.skipped import Skipped
 
 
 def assertion(relation: str, start: str, end: str, weight: object = 1.0) -> str:

@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from infuser.errors import InputError
-from infuser.knowledge.facts import BATCH, ENTITIES, TRIPLES, Skipped
+from infuser.knowledge.facts import ENTITIES, TRIPLES
 from infuser.knowledge.readers.rdf import read_rdf
+from infuser.tables.skipped import BATCH, Skipped
 
 pytest.importorskip("pyoxigraph", reason="pyoxigraph is not installed")
 

@@ -16,9 +16,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from infuser.errors import InputError
-from infuser.knowledge.facts import BATCH, ENTITIES, TRIPLES, Skipped
-from infuser.knowledge.readers import blocks
+from infuser.knowledge.facts import ENTITIES, TRIPLES
 from infuser.knowledge.readers.tables import read_table
+from infuser.tables import blocks
+from infuser.tables.skipped import BATCH, Skipped
 
 
 def read(path: Path, skipped: Skipped | None = None, **options) -> list[dict]:

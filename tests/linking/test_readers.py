@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from infuser.errors import InputError
-from infuser.knowledge.facts import Skipped
 from infuser.linking.examples import LinkedText
 from infuser.linking.readers import read_links
+from infuser.tables.skipped import Skipped
 from infuser.types import Span
 
 AIDA = """-DOCSTART- (1 EU)

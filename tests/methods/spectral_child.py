@@ -14,7 +14,7 @@ from transformers import BertForTokenClassification, PreTrainedModel, Trainer, T
 
 from infuser.methods.spectral import Spectral, SpectralTraining
 from infuser.training import TrainSettings, train
-from tests.training_child import collate, tiny_classifier, tiny_task
+from tests.training.training_child import collate, tiny_classifier, tiny_task
 
 STRONG = Spectral(eta=0.5, k=2)
 """So strong that a mistake shows."""

@@ -24,10 +24,10 @@ from infuser.hosts import is_new_weight
 from infuser.methods.spectral import Spectral
 from infuser.methods.spectral_watch import watch_of
 from infuser.signals import Collator
-from infuser.steps import StepPlan, StepReport, parameter_groups
 from infuser.training import TrainSettings, train
+from infuser.training.steps import StepPlan, StepReport, parameter_groups
 from tests.methods.spectral_child import STRONG, InOrder, learn, run_trainer
-from tests.training_child import collate, tiny_classifier, tiny_task
+from tests.training.training_child import collate, tiny_classifier, tiny_task
 
 ROOT = Path(__file__).parents[2]
 HEADS = [(host, head, {}) for host, head in every_host_and_head() if head != "encoder"]

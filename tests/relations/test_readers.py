@@ -14,9 +14,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from infuser.errors import InputError
-from infuser.knowledge.facts import Skipped
 from infuser.relations.examples import NO_RELATION, RelationText, Triple
 from infuser.relations.readers import Format, read_relations, write_relations
+from infuser.tables.skipped import Skipped
 from infuser.types import Span
 
 DATA = Path(__file__).parents[1] / "data" / "relations"

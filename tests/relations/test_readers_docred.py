@@ -12,9 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from infuser.errors import InputError
-from infuser.knowledge.facts import Skipped
 from infuser.relations.examples import RelationText
 from infuser.relations.readers import read_relations
+from infuser.tables.skipped import Skipped
 
 DATA = Path(__file__).parents[1] / "data" / "relations"
 REDOCRED = Path(__file__).parents[3] / "shared" / "data" / "relations" / "re-docred"

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from infuser.knowledge.facts import Skipped
 from infuser.relations.examples import RelationText
 from infuser.relations.placing import closeness, nearest_places
 from infuser.relations.readers import read_relations
+from infuser.tables.skipped import Skipped
 
 DATA = Path(__file__).parents[1] / "data" / "relations"
 TREX = Path(__file__).parents[3] / "shared" / "data" / "relations" / "trex-95"

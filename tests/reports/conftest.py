@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from infuser.reports import Explanation
+from infuser.analysis.explanation import Explanation
 
 WORDS = ["[CLS]", "buy", "gli", "##piz", "##ide", "[SEP]", "pharmacy", "near", "me", "[SEP]"]
 

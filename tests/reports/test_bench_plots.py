@@ -5,13 +5,13 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from bench_results import cell, settings
+from experiments.bench_results import cell, settings
 from matplotlib.image import imread
 
 from infuser.errors import InputError
-from infuser.reports.bench_parts import BenchTable
+from infuser.experiments.table_parts import BenchTable
+from infuser.experiments.table_summary import summarise
 from infuser.reports.bench_plots import ablation_of, ablation_plot, sweep_of, sweep_plot, write_png
-from infuser.reports.bench_summary import summarise
 
 SHARES = {
     "plain": 0.6,

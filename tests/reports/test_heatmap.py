@@ -13,8 +13,9 @@ import pytest
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 
+from infuser.analysis.explanation import Explanation
 from infuser.errors import InputError
-from infuser.reports import Explanation, draw_explanation, write_png
+from infuser.reports import draw_explanation, write_png
 from infuser.reports.heatmap import MOST_LABELS
 
 Explain = Callable[..., Explanation]

@@ -16,7 +16,8 @@ import pytest
 from browser import Seen
 from matplotlib.image import imread
 
-from infuser.reports import Explanation, write_explanation
+from infuser.analysis.explanation import Explanation
+from infuser.reports import write_explanation
 from infuser.reports.charts import bar, bar_chart
 from infuser.reports.grids import heat_map, png
 from infuser.reports.page import document, look_css, look_js

@@ -9,8 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from infuser.analysis.explanation import Explanation
 from infuser.errors import InputError
-from infuser.reports import Explanation, write_explanation
+from infuser.reports import write_explanation
 
 Explain = Callable[..., Explanation]
 Write = Callable[..., Any]

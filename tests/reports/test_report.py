@@ -11,9 +11,11 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
+from infuser.analysis.explanation import Explanation
 from infuser.errors import InputError
-from infuser.reports import Arm, Comparison, Explanation, compare, write_report
+from infuser.reports import write_report
 from infuser.reports.charts import dot_plot, line_chart
+from infuser.stats.comparison import Arm, Comparison, compare
 
 Explain = Callable[..., Explanation]
 LABELS = np.random.default_rng(7).integers(0, 2, 200)

@@ -13,9 +13,9 @@ import pytest
 from miniatures import tiny_host, tiny_tokenizer
 from tiny_infusions import KNOWN_TEXT, infuse_tiny
 
-from infuser.explaining import explain as explain_text
+from infuser.analysis.explain import explain as explain_text
+from infuser.analysis.explanation import Explanation
 from infuser.linking.mentions import Mention, Scored
-from infuser.reports import Explanation
 from infuser.reports.charts import COLOURS
 from infuser.reports.sections import explanation_parts, explanation_section
 from infuser.types import Annotations, Link, Span, Term, join_pair

@@ -12,12 +12,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from infuser.cli.sources import read_sources
-from infuser.counting import Counting, count_texts
 from infuser.errors import SourceError
 from infuser.knowledge.correlation_scores import Scoring
 from infuser.knowledge.correlation_store import save_correlation
-from infuser.reading.named_sources import read_named
+from infuser.knowledge.counting import Counting, count_texts
 from infuser.sources import Correlation
+from infuser.sources.naming import read_named
 from infuser.sources.storage import load_source, save_source
 from infuser.types import Annotations, Link, Span, Term, join_pair
 from infuser.words import find_words

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from miniatures import tiny_host, tiny_tokenizer
 
 from infuser.errors import InputError
-from infuser.reading.files import BadRow
 from infuser.registry import TASKS
 from infuser.signals import Collator
+from infuser.tables.files import BadRow
 from infuser.tasks.base import Training
 from infuser.tasks.commonsense_qa import CommonsenseQa
 from infuser.training import TrainSettings

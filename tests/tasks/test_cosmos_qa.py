@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from infuser.errors import InputError
-from infuser.reading.files import BadRow
 from infuser.registry import TASKS
+from infuser.tables.files import BadRow
 from infuser.tasks.cosmos_qa import CosmosQa
 
 REAL = Path(__file__).parents[3] / "shared/data/qa/CosmosQA"

@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 from miniatures import tiny_host, tiny_tokenizer
 
 from infuser.errors import InputError
-from infuser.reading.files import BadRow, Place
 from infuser.registry import TASKS
 from infuser.signals import Collator
+from infuser.tables.files import BadRow, Place
 from infuser.tasks.base import Training
 from infuser.tasks.entity_typing import Figer, OpenEntity, _of_choi
 from infuser.training import TrainSettings

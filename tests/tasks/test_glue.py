@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from tasks.small_glue import OFFICIAL, write_files
 
 from infuser.errors import InputError
-from infuser.reading.files import BadRow
 from infuser.registry import TASKS
+from infuser.tables.files import BadRow
 from infuser.tasks.glue import Cola, Mnli, Mrpc, Qnli, Qqp, Rte, Sst2, Wnli
 
 GLUE = Path(__file__).parents[3] / "shared" / "data" / "glue"

@@ -9,14 +9,14 @@ from miniatures import HOSTS, TEXTS, every_host_and_head, tiny_host, tiny_tokeni
 from tiny_infusions import KNOWN_TEXT, infuse_tiny
 
 from infuser import Spectral
-from infuser.checkpoints import copy_weights
 from infuser.errors import HostError
 from infuser.signals import Collator
 from infuser.signals.examples import IGNORED
-from infuser.steps import StepReport
 from infuser.tasks.masked_head import answering_where, check_masked_head, logits_at
 from infuser.tasks.masked_text import MaskedTexts, train_on_masked_words
 from infuser.training import TrainSettings
+from infuser.training.checkpoints import copy_weights
+from infuser.training.steps import StepReport
 
 EXAMPLES = [{"text": text} for text in (*TEXTS, KNOWN_TEXT)]
 MASKING_HOSTS = [host for host in HOSTS if (host, "masked-lm") in every_host_and_head()]

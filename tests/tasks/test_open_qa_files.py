@@ -12,8 +12,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from infuser.errors import InputError
-from infuser.reading.files import BadRow
 from infuser.registry import TASKS
+from infuser.tables.files import BadRow
 from infuser.tasks.quasar_t import QuasarT
 from infuser.tasks.search_qa import SearchQa
 

@@ -9,8 +9,8 @@ from lama_files import jsonl
 from miniatures import tiny_host, tiny_tokenizer
 
 from infuser.errors import InputError
-from infuser.reading.files import BadRow
 from infuser.signals import Collator
+from infuser.tables.files import BadRow
 from infuser.tasks.base import Training
 from infuser.tasks.semeval_2010_8 import SemEval2010Task8
 from infuser.training import TrainSettings

@@ -20,9 +20,9 @@ from viewer.driving import N_HEADS, N_LAYERS, OTHER, PAIR, TEXT
 
 import infuser
 from infuser import Graph, Kam, Phrases
+from infuser.analysis.explanation import Explanation
 from infuser.relations.encoders import Encoder
 from infuser.relations.model import AttentionRelations
-from infuser.reports.explanation import Explanation
 from infuser.sources import Entities
 from infuser.viewer.app import make_app
 from infuser.viewer.looking import Example, InfusedView, Question, RelationsView, View

@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 from tiny_infusions import KNOWN_TEXT
 
+from infuser.analysis.explain import explain
 from infuser.errors import SourceError
-from infuser.explaining import explain
 from infuser.reports.sections import explanation_parts
 from infuser.viewer.guarding import POLICY
 from infuser.viewer.limits import Limits

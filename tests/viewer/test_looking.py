@@ -12,8 +12,8 @@ from miniatures import tiny_host, tiny_tokenizer
 from relation_texts import shaped_texts
 from tiny_infusions import KNOWN_TEXT
 
+from infuser.analysis.explain import explain, source_names
 from infuser.errors import InputError
-from infuser.explaining import explain, source_names
 from infuser.infused import Infused
 from infuser.relations.encoders import Encoder
 from infuser.relations.extracting import extract

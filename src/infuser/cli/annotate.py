@@ -33,12 +33,12 @@ from infuser.cli.sources import (
 )
 from infuser.cli.telling import counting
 from infuser.errors import InputError
-from infuser.reading.examples import Columns, read_examples
-from infuser.reading.files import STDIN, counted
+from infuser.tables.examples import Columns, read_examples
+from infuser.tables.files import STDIN, counted
 
 if TYPE_CHECKING:
-    from infuser.annotating import Annotated as AnnotatedFolder
-    from infuser.knowledge.facts import Skipped
+    from infuser.sources.annotating import Annotated as AnnotatedFolder
+    from infuser.tables.skipped import Skipped
 
 _MOST_FREQUENT = 5
 
@@ -107,8 +107,8 @@ def annotate(
     )
     if not named:
         raise InputError("No knowledge was named. Give --source, --entities, --phrases, --correlation or --graph.")
-    from infuser.annotating import annotate as annotate_texts
-    from infuser.knowledge.facts import Skipped
+    from infuser.sources.annotating import annotate as annotate_texts
+    from infuser.tables.skipped import Skipped
 
     console, told = Console(), Console(stderr=True)
     texts = _Texts(data, Columns(text_column, pair_column), Skipped(strict=strict))
@@ -150,7 +150,7 @@ class _Texts:
     _looked: bool = field(default=False, init=False)
 
     def __iter__(self) -> Iterator[dict[str, Any]]:
-        from infuser.knowledge.facts import Skipped
+        from infuser.tables.skipped import Skipped
 
         skipped, self._looked = Skipped() if self._looked else self.skipped, True
         n_texts = 0

@@ -14,10 +14,10 @@ from infuser.cli.bench_telling import Watching, tell_results
 from infuser.cli.models import loading
 from infuser.cli.sources import CacheFolder, NoCache, chosen_cache
 from infuser.errors import InputError
-from infuser.reading.files import counted
+from infuser.tables.files import counted
 
 if TYPE_CHECKING:
-    from infuser.bench.settings import Bench
+    from infuser.experiments.settings import Bench
 
 app = typer.Typer(no_args_is_help=True, help="Run tasks with several methods and seeds, and compare them in one table.")
 
@@ -72,7 +72,7 @@ def run(
       torchrun --nproc-per-node 2 -m infuser bench run settings.toml --out runs/mine
       infuser bench table runs/mine
     """
-    from infuser.bench.settings import only, read_bench
+    from infuser.experiments.settings import only, read_bench
 
     whole = _with_seeds(read_bench(settings), seeds)
     bench = only(whole, hosts=host or (), methods=method or (), tasks=task or ())
@@ -102,9 +102,9 @@ def sweep(
     Example:
       infuser bench sweep settings.toml --over alpha=0,0.1,0.2,0.4 --out runs/mine
     """
-    from infuser.bench.expanding import chosen_method, sweep_name
-    from infuser.bench.expanding import sweep as swept
-    from infuser.bench.settings import only, read_bench
+    from infuser.experiments.expanding import chosen_method, sweep_name
+    from infuser.experiments.expanding import sweep as swept
+    from infuser.experiments.settings import only, read_bench
 
     setting, equals, values = over.partition("=")
     if not equals or not values:
@@ -141,9 +141,9 @@ def ablate(
     Example:
       infuser bench ablate settings.toml --method kam --part pmi --part convolution --out runs/mine
     """
-    from infuser.bench.expanding import ablate as ablated
-    from infuser.bench.expanding import ablation_name, chosen_method
-    from infuser.bench.settings import only, read_bench
+    from infuser.experiments.expanding import ablate as ablated
+    from infuser.experiments.expanding import ablation_name, chosen_method
+    from infuser.experiments.settings import only, read_bench
 
     bench = only(read_bench(settings), hosts=host or (), tasks=task or ())
     chosen = chosen_method(bench, method)
@@ -174,8 +174,8 @@ def table(
       infuser bench table runs/mine --format markdown --out table.md
       infuser bench table runs/mine --of sweep-alpha --format html --out sweep.html
     """
-    from infuser.bench.cells import Results
-    from infuser.bench.settings import only
+    from infuser.experiments.cells import Results
+    from infuser.experiments.settings import only
 
     results = Results(run)
     bench = only(results.settings(of), hosts=host or (), methods=method or (), tasks=task or ())
@@ -216,8 +216,8 @@ def _run(
     whole: Bench | None = None,
 ) -> None:
     """Compute a bench, or a part of a whole one, and show its table."""
-    from infuser.bench.cells import Results
-    from infuser.bench.schedule import is_first_process, launched_processes, planned, run_bench
+    from infuser.experiments.cells import Results
+    from infuser.experiments.schedule import is_first_process, launched_processes, planned, run_bench
 
     first = is_first_process()
     console = Console(quiet=not first)

@@ -11,12 +11,12 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from infuser.errors import InputError
-from infuser.writing import write_whole
+from infuser.files import write_whole
 
 if TYPE_CHECKING:
-    from infuser.bench.cells import Cell, Results
-    from infuser.bench.settings import Bench
-    from infuser.steps import StepReport
+    from infuser.experiments.cells import Cell, Results
+    from infuser.experiments.settings import Bench
+    from infuser.training.steps import StepReport
 
 
 class Watching:
@@ -67,9 +67,9 @@ def tell_results(
     results: Results, bench: Bench, *, format: str, out: Path | None, metrics: Any, console: Console
 ) -> None:
     """Show or write the table of a bench."""
-    from infuser.bench.cells import all_cells
+    from infuser.experiments.cells import all_cells
+    from infuser.experiments.table_summary import summarise
     from infuser.reports.bench_page import bench_page
-    from infuser.reports.bench_summary import summarise
     from infuser.reports.bench_table import latex_table, markdown_table, terminal_table
 
     read = [results.read(bench, cell) for cell in all_cells(bench)]
@@ -100,8 +100,8 @@ def write_glue_submission(
     """Write what GLUE's server takes, and return which parts are in it and which are missing."""
     import tempfile
 
-    from infuser.bench.cells import Cell, Results
-    from infuser.bench.making import make_task
+    from infuser.experiments.cells import Cell, Results
+    from infuser.experiments.making import make_task
     from infuser.tasks.glue import Glue
     from infuser.tasks.glue_submission import write_submission, write_zip
 

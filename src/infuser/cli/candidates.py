@@ -12,10 +12,11 @@ from rich.table import Table
 
 from infuser.cli.knowledge import Strict, counting, nothing_in, size_of, tell_skipped
 from infuser.errors import InputError
-from infuser.reading.files import counted
+from infuser.tables.files import counted
 
 if TYPE_CHECKING:
-    from infuser.knowledge.facts import Facts, Skipped
+    from infuser.knowledge.facts import Facts
+    from infuser.tables.skipped import Skipped
     from infuser.types import Candidate
 
 app = typer.Typer(
@@ -90,8 +91,8 @@ def build(
     from infuser.knowledge.candidate_files import graph_mentions, name_mentions, read_mention_counts, read_tagged
     from infuser.knowledge.candidate_imports import read_ernie, read_knowbert, read_knowbert_wordnet
     from infuser.knowledge.candidates import KIND, build_candidates
-    from infuser.knowledge.facts import Skipped
     from infuser.knowledge.readers import read_facts
+    from infuser.tables.skipped import Skipped
 
     check_place(out, KIND)
     skipped = Skipped(strict)

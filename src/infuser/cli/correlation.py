@@ -15,11 +15,11 @@ from rich.table import Table
 
 from infuser.cli.knowledge import Strict, size_of
 from infuser.errors import InputError
-from infuser.reading.files import counted
+from infuser.tables.files import counted
 
 if TYPE_CHECKING:
-    from infuser.counting.shapes import Progress
     from infuser.knowledge.correlation_store import CorrelationStore
+    from infuser.knowledge.counting.shapes import Progress
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -144,9 +144,9 @@ def build(
       infuser correlation show company pharmacy
       infuser train CHECKPOINT train.csv --correlation company --terms 5 --out run
     """
-    from infuser.counting import Counting
-    from infuser.counting.build import build_correlation
     from infuser.knowledge.correlation_scores import Scoring
+    from infuser.knowledge.counting import Counting
+    from infuser.knowledge.counting.build import build_correlation
 
     counting = Counting(
         unit=unit,

@@ -17,11 +17,11 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 if TYPE_CHECKING:
     from infuser import Correlation
-    from infuser.comparing import Trial
-    from infuser.reports.comparison import Arm, Comparison
-    from infuser.reports.explanation import Explanation
-    from infuser.steps import StepReport
+    from infuser.analysis.explanation import Explanation
+    from infuser.experiments.comparing import Trial
+    from infuser.stats.comparison import Arm, Comparison
     from infuser.tasks.query_ads import QueryAds
+    from infuser.training.steps import StepReport
 
 _WHAT = """\
 A search engine must judge whether an ad fits a query. The query's key word is rare ("buy glipizide"), so the encoder
@@ -91,7 +91,7 @@ def _prepare(console: Console, n_pairs: int, epochs: int, correlation: str | Non
     from transformers.utils import logging
 
     from infuser import Correlation, Graph, Kam, TrainSettings, assets
-    from infuser.comparing import Trial
+    from infuser.experiments.comparing import Trial
     from infuser.tasks.query_ads import build_query_ads
 
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
@@ -129,11 +129,11 @@ def _prepare(console: Console, n_pairs: int, epochs: int, correlation: str | Non
 def count_glosses(console: Console, wordnet: Path, out: Path) -> Correlation:
     """Return which words keep each other's company in WordNet's glosses, each with the words that it explains."""
     from infuser import Correlation
-    from infuser.counting import Counting
-    from infuser.counting.build import build_correlation
+    from infuser.files import write_whole
     from infuser.knowledge.candidate_rule import STOP_WORDS
+    from infuser.knowledge.counting import Counting
+    from infuser.knowledge.counting.build import build_correlation
     from infuser.knowledge.readers.wordnet import read_synsets
-    from infuser.writing import write_whole
 
     synsets = [synset for part in "nvar" for synset in read_synsets(wordnet, part).values()]
     lines = [f"{', '.join(synset.lemmas)}: {synset.gloss}\n" for synset in synsets]
@@ -146,7 +146,7 @@ def count_glosses(console: Console, wordnet: Path, out: Path) -> Correlation:
 
 
 def _train(console: Console, trial: Trial, n_seeds: int, out: Path) -> list[Arm]:
-    from infuser.comparing import run_trial
+    from infuser.experiments.comparing import run_trial
 
     console.print(f"[b]4/4[/b] Training {3 * n_seeds} models on {len(trial.train):,} pairs each")
     n_steps = trial.settings.epochs * -(-len(trial.train) // trial.settings.batch_size)
@@ -174,9 +174,9 @@ def _report(
     import numpy as np
 
     import infuser
-    from infuser.explaining import explain
-    from infuser.reports.comparison import compare
+    from infuser.analysis.explain import explain
     from infuser.reports.report import write_report
+    from infuser.stats.comparison import compare
 
     labels = np.array([example["label"] for example in trial.test])
     comparison = compare(arms, labels, groups=[example["term"] for example in trial.test], also=[trial.arms[1:]])

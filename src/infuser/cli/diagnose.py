@@ -11,18 +11,18 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from infuser.cli.arms import DEV_SHUFFLING, PLACEBO, PLAIN, Data
 from infuser.cli.diagnose_runs import FOLDER, Arms, complete, sort_runs
 from infuser.cli.models import loading
 from infuser.cli.sources import CacheFolder, NoCache, chosen_cache
 from infuser.cli.telling import annotate
 from infuser.errors import InputError
-from infuser.reading.examples import number_labels, read_all_examples
-from infuser.reading.files import counted
+from infuser.experiments.arms import DEV_SHUFFLING, PLACEBO, PLAIN, Data
+from infuser.tables.examples import number_labels, read_all_examples
+from infuser.tables.files import counted
 
 if TYPE_CHECKING:
+    from infuser.analysis.diagnosis import Diagnosis
     from infuser.cli.diagnose_parts import Question
-    from infuser.reports.diagnosis import Diagnosis
 
 _SIZES = (0.1, 0.3)
 _SHARES = (0.1, 0.2, 0.3, 0.4, 0.5)
@@ -129,7 +129,7 @@ def _question(
     from infuser.cli.diagnose_parts import Question, choose_metric
     from infuser.sources.selective import Selective, bare
     from infuser.sources.surroundings import count_entities, read_counts
-    from infuser.tasks.metrics import get_metric
+    from infuser.stats.metrics import get_metric
 
     get_metric(arms.first.made_with["metric"]).check_labels([example["label"] for example in test])
     metric, name = choose_metric(arms.first.made_with["metric"], len(read.labels))
@@ -159,7 +159,7 @@ def _with_remarks(
     from dataclasses import replace
     from datetime import UTC, datetime
 
-    from infuser.reports.report import installed_versions
+    from infuser.versions import installed_versions
 
     notes = list(found.notes)
     seeds = arms.whole_seeds()
@@ -234,7 +234,7 @@ def _tell(console: Console, found: Diagnosis) -> None:
 
 
 def _bucket_table(found: Diagnosis) -> Table:
-    from infuser.reports.comparison import signed_range
+    from infuser.stats.comparison import signed_range
 
     arms = list(found.buckets[0].values)
     table = Table(caption=Text(f"{found.metric} by how frequent the rarest entity of a text is"))

@@ -10,19 +10,19 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
 
-from infuser.cli.arms import PLACEBO, PLAIN, shuffled
+from infuser.analysis.diagnosis import Diagnosis
 from infuser.cli.diagnose_runs import Arms, Trained
 from infuser.cli.models import find_checkpoint, loading, plain_collator
 from infuser.errors import CheckpointError
-from infuser.reading.files import counted
-from infuser.reports.comparison import Arm, compare
-from infuser.reports.diagnosis import Diagnosis
-from infuser.reports.intervals import Metric, auc
+from infuser.experiments.arms import PLACEBO, PLAIN, shuffled
+from infuser.stats.comparison import Arm, compare
+from infuser.stats.intervals import Metric, auc
+from infuser.tables.files import counted
 from infuser.types import Annotations
 
 if TYPE_CHECKING:
+    from infuser.analysis.explanation import Explanation
     from infuser.infused import Infused
-    from infuser.reports.explanation import Explanation
 
 _N_EXPLAINED = 2
 """So many of the mended examples are explained, and of the spoilt ones."""
@@ -54,7 +54,7 @@ class Question:
 
     def score(self, answers: NDArray[np.float64]) -> float:
         """Return how good the answers of one model are."""
-        from infuser.diagnosing.effects import judged
+        from infuser.analysis.diagnosing.effects import judged
 
         return float(self.metric(self.truth, judged(answers, self.metric)))
 
@@ -75,7 +75,7 @@ def choose_metric(name: str, n_labels: int) -> tuple[Metric, str]:
     """Return the metric of a run as reports take it, (labels, probabilities) to a number, and what it is called."""
     if name == "auc" and n_labels == 2:
         return auc, "AUC"
-    from infuser.tasks.metrics import get_metric
+    from infuser.stats.metrics import get_metric
 
     chosen = get_metric(name)
 
@@ -88,9 +88,9 @@ def choose_metric(name: str, n_labels: int) -> tuple[Metric, str]:
 def diagnose(arms: Arms, smaller: Mapping[int, Trained], question: Question, told: Console) -> Diagnosis:
     """Ask every model and put the answers together; without a whole seed of all three arms nothing is compared."""
     import infuser
-    from infuser.diagnosing.buckets import buckets, defined, entity_frequency
-    from infuser.diagnosing.effects import channel_effects, flips, judged
-    from infuser.explaining import source_names
+    from infuser.analysis.diagnosing.buckets import buckets, defined, entity_frequency
+    from infuser.analysis.diagnosing.effects import channel_effects, flips, judged
+    from infuser.analysis.explain import source_names
 
     seeds = arms.whole_seeds()
     compared = bool(seeds)
@@ -160,7 +160,7 @@ def _ask(
 ) -> Answered:
     """Let the models of all arms and seeds answer; the infused ones also without a source and with wrong entities."""
     import infuser
-    from infuser.diagnosing.effects import answers, corruption_curve, without_channel
+    from infuser.analysis.diagnosing.effects import answers, corruption_curve, without_channel
 
     asked = Answered({name: [] for name in names}, {source: [] for source in sources})
     annotated = [example["annotations"] for example in question.test]
@@ -214,7 +214,7 @@ def _by_share(curves: Sequence[Sequence[tuple[float, float]]]) -> list[tuple[flo
 
 
 def _angles(run: Trained, infused: Infused, told: Console) -> tuple[dict[str, list[tuple[float, float]]], list[str]]:
-    from infuser.diagnosing.angles import corresponding_angles
+    from infuser.analysis.diagnosing.angles import corresponding_angles
     from infuser.infused import load_model
 
     try:
@@ -231,7 +231,7 @@ def _spectra(
 ) -> dict[str, list[float]]:
     """Return the singular values of the test features for each number of training examples, few first."""
     import infuser
-    from infuser.diagnosing.spectra import feature_matrix, singular_values
+    from infuser.analysis.diagnosing.spectra import feature_matrix, singular_values
 
     found = {}
     for n_examples, run in sorted(smaller.items()):
@@ -249,7 +249,7 @@ def _spectra(
 
 def _explanations(infused: Infused, found: Diagnosis) -> list[Explanation]:
     """Return maps and attention of the clearest examples that were mended, and of those that were spoilt."""
-    from infuser.explaining import explain
+    from infuser.analysis.explain import explain
 
     told = []
     for mended, what in ((True, "Mended"), (False, "Spoilt")):

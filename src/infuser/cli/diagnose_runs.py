@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from infuser.cli.arms import PLACEBO, PLAIN, Data, Files, Plan, read_data, train_arm
-from infuser.cli.runs import Run, differences
-from infuser.digests import digest_of_file
 from infuser.errors import InputError
-from infuser.reading.examples import Columns
+from infuser.experiments.arms import PLACEBO, PLAIN, Data, Files, Plan, read_data, train_arm
+from infuser.experiments.run_folder import Run, differences
+from infuser.tables.examples import Columns
+from infuser.tables.files import digest_of_file
 
 if TYPE_CHECKING:
     from infuser.infused import Infused

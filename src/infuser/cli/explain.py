@@ -24,10 +24,10 @@ from infuser.cli.sources import (
     read_sources,
 )
 from infuser.errors import InputError
-from infuser.reading.files import counted
+from infuser.tables.files import counted
 
 if TYPE_CHECKING:
-    from infuser.reports import Explanation
+    from infuser.analysis.explanation import Explanation
 
 _MOST_LINES = 20
 """So many links of one source are told; the page shows them all."""
@@ -93,7 +93,7 @@ def explain(
     )
     console = Console()
     infused = open_infused(model, named, Console(stderr=True))
-    from infuser.explaining import explain as explain_text
+    from infuser.analysis.explain import explain as explain_text
     from infuser.reports import write_explanation, write_png
 
     explanation = explain_text(

@@ -12,10 +12,10 @@ from rich.table import Table
 
 from infuser.cli.knowledge import Strict, counting, nothing_in, size_of, tell_skipped
 from infuser.errors import InputError
-from infuser.reading.files import BadRow, counted, csv_rows, kind_of_file, read_rows, tab_rows
+from infuser.tables.files import BadRow, counted, csv_rows, kind_of_file, read_rows, tab_rows
 
 if TYPE_CHECKING:
-    from infuser.knowledge.facts import Skipped
+    from infuser.tables.skipped import Skipped
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -71,8 +71,8 @@ def build(
       infuser annotate texts.txt --source drugs --out found
     """
     from infuser.knowledge.artifact import check_place
-    from infuser.knowledge.facts import Skipped
     from infuser.knowledge.name_store import KIND, NameStore
+    from infuser.tables.skipped import Skipped
 
     if not (files or entities or asset):
         raise InputError("Name at least one FILE, --entities FILE or --asset NAME to take names from.")

@@ -14,12 +14,13 @@ from rich.console import Console
 
 from infuser.cli.knowledge import Strict, nothing_in, size_of, tell_skipped
 from infuser.errors import InputError
-from infuser.reading.files import counted
+from infuser.tables.files import counted
 
 if TYPE_CHECKING:
-    from infuser.knowledge.facts import Facts, Skipped
+    from infuser.knowledge.facts import Facts
     from infuser.knowledge.graph_build import Progress
     from infuser.knowledge.graph_store import Entity
+    from infuser.tables.skipped import Skipped
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -95,9 +96,9 @@ def build(
       infuser graph show wordnet dog
     """
     from infuser.knowledge.artifact import check_place
-    from infuser.knowledge.facts import Skipped
     from infuser.knowledge.graph_build import build_graph
     from infuser.knowledge.graph_store import KIND, save_graph
+    from infuser.tables.skipped import Skipped
 
     if not (files or entities or asset):
         raise InputError("Name at least one file of triples or entities, or --asset NAME.")

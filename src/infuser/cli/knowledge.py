@@ -13,7 +13,7 @@ from tqdm import tqdm
 from infuser.errors import InputError
 
 if TYPE_CHECKING:
-    from infuser.knowledge.facts import Skipped
+    from infuser.tables.skipped import Skipped
 
 Strict = Annotated[bool, typer.Option("--strict", help="Stop at the first row that cannot be read.")]
 

@@ -20,9 +20,9 @@ from infuser.cli.examples import TextColumn
 from infuser.cli.models import CARD, loading
 from infuser.cli.telling import beside_texts, counting
 from infuser.errors import CheckpointError, InputError
-from infuser.reading.examples import Columns, read_examples
-from infuser.reading.files import STDIN, BadRow, counted, kind_of_file, read_lines
-from infuser.writing import whole_file
+from infuser.files import whole_file
+from infuser.tables.examples import Columns, read_examples
+from infuser.tables.files import STDIN, BadRow, counted, kind_of_file, read_lines
 
 if TYPE_CHECKING:
     from infuser.infused import Infused

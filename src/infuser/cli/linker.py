@@ -40,9 +40,9 @@ from infuser.cli.linker_stages import (
     tell_stage,
 )
 from infuser.cli.models import loading
-from infuser.cli.runs import Run
 from infuser.errors import InputError
-from infuser.reading.files import counted
+from infuser.experiments.run_folder import Run
+from infuser.tables.files import counted
 
 if TYPE_CHECKING:
     from infuser.infused import Infused

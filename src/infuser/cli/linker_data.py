@@ -13,7 +13,7 @@ import typer
 from infuser.cli.knowledge import tell_skipped
 from infuser.cli.link import read_texts
 from infuser.errors import InputError
-from infuser.reading.files import STDIN, BadRow, counted, kind_of_file, read_lines
+from infuser.tables.files import STDIN, BadRow, counted, kind_of_file, read_lines
 
 if TYPE_CHECKING:
     from infuser.linking.examples import LinkedText
@@ -37,8 +37,8 @@ Limit = Annotated[
 
 def read_all_links(paths: Sequence[Path], format: Any) -> list[LinkedText]:
     """Return the linked texts of all files, and tell what was left out."""
-    from infuser.knowledge.facts import Skipped
     from infuser.linking.readers import read_links
+    from infuser.tables.skipped import Skipped
 
     skipped = Skipped()
     texts = [one for path in paths for one in read_links(path, format, skipped=skipped)]

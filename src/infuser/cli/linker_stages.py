@@ -15,10 +15,10 @@ from rich.console import Console
 
 from infuser.cli.linker_data import check_examples
 from infuser.cli.models import CARD, find_checkpoint, loading
-from infuser.cli.runs import Run
 from infuser.cli.telling import in_lines
-from infuser.digests import digest_of
-from infuser.reading.files import counted
+from infuser.experiments.run_folder import Run
+from infuser.files import digest_of
+from infuser.tables.files import counted
 
 if TYPE_CHECKING:
     from infuser.infused import Infused
@@ -96,7 +96,7 @@ def made_with(settings: TrainSettings, **further: Any) -> dict[str, Any]:
 
 def described(base: KnowledgeBase) -> str:
     """Return what tells a knowledge base from any other."""
-    from infuser.annotating.fingerprints import describe
+    from infuser.sources.annotating.fingerprints import describe
 
     parts = [part for key, part in describe(base).items() if key not in ("code", "versions")]
     return f"{base.name} ({digest_of(parts)})"

@@ -13,8 +13,8 @@ from rich.console import Console
 
 from infuser import assets
 from infuser.errors import CheckpointError, InputError
+from infuser.files import whole_folder
 from infuser.types import Source
-from infuser.writing import whole_folder
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase

@@ -31,9 +31,9 @@ from infuser.cli.sources import (
     read_sources,
 )
 from infuser.errors import InputError
-from infuser.reading.examples import Columns, read_examples
-from infuser.reading.files import STDIN
-from infuser.writing import whole_file
+from infuser.files import whole_file
+from infuser.tables.examples import Columns, read_examples
+from infuser.tables.files import STDIN
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -137,7 +137,7 @@ def _answers(
     """Yield the examples with the model's label and probabilities, or its score if it answers with a number."""
     import torch
 
-    from infuser.answers import label_names, probabilities
+    from infuser.analysis.answers import label_names, probabilities
 
     with torch.inference_mode():
         batch = {name: tensor.to(model.device) for name, tensor in collator(examples).items()}

@@ -15,16 +15,16 @@ from rich.text import Text
 
 from infuser.cli.models import CARD, find_checkpoint, loading
 from infuser.errors import InputError
-from infuser.reading.files import counted
-from infuser.reading.lists import read_aliases
+from infuser.sources.lists import read_aliases
+from infuser.tables.files import counted
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-    from infuser.probes.relations import ProbedEncoder, ProbeSettings
+    from infuser.analysis.probe_report import EncoderReading, ProbeReport
+    from infuser.analysis.probes.relations import ProbedEncoder, ProbeSettings
     from infuser.relations.examples import RelationText
     from infuser.relations.readers import Format
-    from infuser.reports.probe import EncoderReading, ProbeReport
     from infuser.types import Source
 
 _READING = "What is read"
@@ -126,7 +126,7 @@ def probe(
     train, tested, notes = _read(data, test, format, names, seed, told)
     given = [encoder, *([compare] if compare else [])]
     opened = [_open(name, told) for name in given]  # both at once: a wrong name is known before an hour of work
-    from infuser.probes.relations import ProbeSettings, probe_report
+    from infuser.analysis.probes.relations import ProbeSettings, probe_report
     from infuser.reports.probe_page import write_probe
 
     settings = ProbeSettings(
@@ -173,9 +173,9 @@ def _read(
     data: Path, test: Path | None, format: Format, names: dict[str, str] | None, seed: int, told: Console
 ) -> tuple[list[RelationText], list[RelationText], list[str]]:
     """Return the training texts, the test texts, and what could not be read."""
-    from infuser.knowledge.facts import Skipped
-    from infuser.probes.relation_rows import split_texts
+    from infuser.analysis.probes.relation_rows import split_texts
     from infuser.relations.readers import read_relations
+    from infuser.tables.skipped import Skipped
 
     skipped = Skipped()
     with told.status("Reading the texts"):
@@ -223,7 +223,7 @@ def _probe(
     settings: ProbeSettings,
     told: Console,
 ) -> ProbedEncoder:
-    from infuser.probes.relations import probe_relations
+    from infuser.analysis.probes.relations import probe_relations
 
     return probe_relations(
         encoder.model,
@@ -240,9 +240,9 @@ def _probe(
 def _write_scores(
     path: Path, probed: ProbedEncoder, encoder: str, texts: Sequence[RelationText], settings: ProbeSettings
 ) -> None:
+    from infuser.analysis.probes.relation_knowledge import HOW
     from infuser.knowledge.entity_scores import digest_of_texts, write_scores
-    from infuser.probes.relation_knowledge import HOW
-    from infuser.reports.nulls import with_nulls
+    from infuser.stats.nulls import with_nulls
 
     reading = probed.reading
     about = {

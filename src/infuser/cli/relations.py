@@ -39,8 +39,8 @@ from infuser.cli.sources import (
     read_sources,
 )
 from infuser.errors import InputError
-from infuser.reading.files import counted
-from infuser.writing import write_whole
+from infuser.files import write_whole
+from infuser.tables.files import counted
 
 if TYPE_CHECKING:
     from infuser.relations.scores import Match

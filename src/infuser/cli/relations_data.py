@@ -19,10 +19,10 @@ from rich.console import Console
 from infuser.cli.knowledge import tell_skipped
 from infuser.cli.models import find_checkpoint, loading
 from infuser.errors import CheckpointError, InputError
-from infuser.reading.files import counted
-from infuser.reading.lists import read_aliases
+from infuser.files import whole_folder
+from infuser.sources.lists import read_aliases
+from infuser.tables.files import counted
 from infuser.types import Source
-from infuser.writing import whole_folder
 
 if TYPE_CHECKING:
     from infuser.relations.encoders import Encoder
@@ -64,8 +64,8 @@ Best = Annotated[
 
 def read_texts(paths: Sequence[Path], format: Any, labels: Path | None, *, sentences: bool) -> list[RelationText]:
     """Return the texts of all files, at least one of which states a relation, and tell what was left out."""
-    from infuser.knowledge.facts import Skipped
     from infuser.relations.readers import read_relations
+    from infuser.tables.skipped import Skipped
 
     names = None if labels is None else {id: of_id[0] for id, of_id in read_aliases([labels]).items()}
     skipped, left_out = Skipped(), Counter[str]()
@@ -198,7 +198,7 @@ def sources_of(folder: Path, given: Sequence[Source], *, otherwise: str = "") ->
 
 def names_of(sources: Iterable[Source]) -> list[str]:
     """Return what sources are called."""
-    from infuser.annotating.fingerprints import name_of
+    from infuser.sources.annotating.fingerprints import name_of
 
     return [name_of(source) for source in sources]
 

@@ -31,8 +31,8 @@ from infuser.cli.sources import (
 )
 from infuser.cli.telling import beside_texts, counting
 from infuser.errors import InputError
-from infuser.reading.files import STDIN, counted
-from infuser.writing import whole_file
+from infuser.files import whole_file
+from infuser.tables.files import STDIN, counted
 
 if TYPE_CHECKING:
     from infuser.relations.extracting import Found

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from infuser.reading.files import counted
+from infuser.tables.files import counted
 
 if TYPE_CHECKING:
-    from infuser.probes.relation_rows import Ints, Seen
+    from infuser.analysis.probe_report import EncoderReading, ProbeReport
+    from infuser.analysis.probes.relation_rows import Ints, Seen
     from infuser.relations.classifier import Linear
     from infuser.relations.examples import RelationText
     from infuser.relations.model import AttentionRelations
-    from infuser.reports.probe import EncoderReading, ProbeReport
 
 _NEGATIVES = (
     "Triples that are none are drawn here among mentions and random words, as infuser probe does; an extraction meets "
@@ -29,10 +29,10 @@ def report_fitted(
     model: AttentionRelations, test: Sequence[RelationText], *, name: str, data: str, progress: bool = False
 ) -> ProbeReport:
     """Ask a fitted model about the triples of test texts, and return what it answered and what it weighs."""
-    from infuser.probes.relation_rows import Seen, choose_rows
+    from infuser.analysis.probe_report import ProbeReport
+    from infuser.analysis.probes.relation_rows import Seen, choose_rows
     from infuser.relations.streaming import write_features
-    from infuser.reports.probe import ProbeReport
-    from infuser.reports.report import installed_versions
+    from infuser.versions import installed_versions
 
     rows = choose_rows(test, relations=model.model_.relations, seed=model.seed)
     with tempfile.TemporaryDirectory(prefix="infuser-relations-", ignore_cleanup_errors=True) as folder:
@@ -61,14 +61,14 @@ def report_fitted(
 
 
 def _read(model: AttentionRelations, seen: Seen, name: str) -> EncoderReading:
-    from infuser.probes.relation_parts import (
+    from infuser.analysis.probe_report import EncoderReading
+    from infuser.analysis.probes.relation_parts import (
         find_confusions,
         find_importance,
         grow_tree,
         score_answers,
         scores_by_relation,
     )
-    from infuser.reports.probe import EncoderReading
 
     gate, which = model.model_.gate, _relations_only(model.model_.which)
     asked, right = seen.balanced()

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from infuser.reading.files import counted
+from infuser.tables.files import counted
 
 if TYPE_CHECKING:
     from infuser.relations.classifier import Thresholds
@@ -58,9 +58,9 @@ def evaluate_extraction(
     progress: bool = False,
 ) -> Evaluation:
     """Extract triples from gold texts and compare; without `spans` between the texts' own mentions."""
-    from infuser.annotating.remembering import remember
     from infuser.relations.extracting import candidates_of, propose_all
     from infuser.relations.scores import score_relations
+    from infuser.sources.annotating.remembering import remember
 
     with tempfile.TemporaryDirectory(prefix="infuser-relations-", ignore_cleanup_errors=True) as folder:
         asked = remember(spans, folder)  # candidates are found twice: with the proposals, and on their own

@@ -33,9 +33,9 @@ from infuser.cli.sources import (
     read_sources,
 )
 from infuser.errors import InputError
-from infuser.reading.examples import Columns, read_examples
-from infuser.reading.files import STDIN, counted
-from infuser.reading.lists import read_aliases
+from infuser.sources.lists import read_aliases
+from infuser.tables.examples import Columns, read_examples
+from infuser.tables.files import STDIN, counted
 from infuser.types import Annotations, join_pair
 
 if TYPE_CHECKING:
@@ -226,13 +226,13 @@ def _known(
         tokenizer = load_tokenizer(folder)
     progress = Console(stderr=True).is_terminal
     if measure == "masked":
-        from infuser.probes.masked_prediction import has_masked_head, masked_scores
+        from infuser.analysis.probes.masked_prediction import has_masked_head, masked_scores
 
         if not has_masked_head(folder):
             raise InputError(f"{checkpoint!r} has no head for masked words. Measure it with --measure probe.")
         scores = masked_scores(load_model(folder, "masked-lm"), tokenizer, annotated, progress=progress)
     else:
-        from infuser.probes.entity_types import typed_scores
+        from infuser.analysis.probes.entity_types import typed_scores
 
         kinds = None if types is None else {key: of_key[0] for key, of_key in read_aliases([types]).items()}
         probe = typed_scores(load_model(folder, "encoder"), tokenizer, annotated, types=kinds, progress=progress)

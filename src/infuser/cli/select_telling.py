@@ -10,11 +10,11 @@ from rich.markup import escape
 from rich.table import Table
 
 from infuser.cli.telling import counting
-from infuser.reading.files import counted
+from infuser.tables.files import counted
 from infuser.types import Annotations, Source, entity_key
 
 if TYPE_CHECKING:
-    from infuser.selecting import SelectionReport
+    from infuser.analysis.select import SelectionReport
     from infuser.sources.known import Known
     from infuser.sources.selective import Strategy
 
@@ -66,8 +66,8 @@ def tell_selection(
     draws: int,
 ) -> None:
     """Print what a strategy keeps and drops of each source."""
-    from infuser.explaining import source_names
-    from infuser.selecting import explain_selection
+    from infuser.analysis.explain import source_names
+    from infuser.analysis.select import explain_selection
     from infuser.sources import Selective
 
     counted_by = None if hasattr(strategy, "surroundings") else counts

@@ -11,9 +11,9 @@ from rich.console import Console
 
 from infuser.cli.telling import counting
 from infuser.errors import InputError
-from infuser.reading.files import read_json
+from infuser.files import write_whole
+from infuser.tables.files import read_json
 from infuser.types import Annotations, Source, join_pair
-from infuser.writing import write_whole
 
 if TYPE_CHECKING:
     from infuser.sources.selective import Strategy
@@ -65,7 +65,7 @@ def annotated_by(
     sources: Sequence[Source], examples: Sequence[dict[str, Any]], cache: Path | None, told: Console
 ) -> list[tuple[Annotations, ...]]:
     """Return what the sources find in each example, known answers from the cache."""
-    from infuser.annotating.remembering import forget_nothing, remember
+    from infuser.sources.annotating.remembering import forget_nothing, remember
 
     asked = remember(sources, cache)
     texts = [join_pair(one["text"], one["pair"]) for one in examples]

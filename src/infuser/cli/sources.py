@@ -17,7 +17,7 @@ from typing import Annotated, Any
 import typer
 
 from infuser.errors import InputError
-from infuser.reading.lists import read_aliases
+from infuser.sources.lists import read_aliases
 from infuser.types import Source
 
 _PANEL = "Knowledge"
@@ -90,7 +90,7 @@ def chosen_cache(cache: Path | None, no_cache: bool) -> Path | None:
     """Return where answers are kept; None if they are not."""
     if no_cache and cache is not None:
         raise InputError("--cache and --no-cache exclude each other. Give one of them.")
-    from infuser.annotating.remembering import default_cache
+    from infuser.sources.annotating.remembering import default_cache
 
     return None if no_cache else cache or default_cache()
 
@@ -107,7 +107,7 @@ def read_sources(
     terms: int | None = None,
 ) -> list[Source]:
     """Return the sources that a command line names: the sources file's, each --source, then entities and so on."""
-    from infuser.reading.named_sources import from_file, from_path, read_named
+    from infuser.sources.naming import from_file, from_path, read_named
 
     if aliases and not graph:
         raise InputError("--aliases names the entities of a graph, but there is no --graph FILE.")

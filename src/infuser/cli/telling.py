@@ -15,8 +15,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from infuser.cli.runs import Run
-from infuser.reading.files import counted
+from infuser.experiments.run_folder import Run
+from infuser.tables.files import counted
 
 if TYPE_CHECKING:
     from infuser.infused import Infused
@@ -34,8 +34,8 @@ def annotate(
 
     What they said before about one of these texts is taken from the cache.
     """
-    from infuser.annotating.remembering import forget_nothing, remember
-    from infuser.explaining import source_names
+    from infuser.analysis.explain import source_names
+    from infuser.sources.annotating.remembering import forget_nothing, remember
 
     texts, pairs = [example["text"] for example in examples], [example["pair"] for example in examples]
     asking = copy.copy(collator)  # what is trained keeps the sources themselves

@@ -13,10 +13,8 @@ from typing import Annotated, Any, Literal
 import typer
 from rich.console import Console
 
-from infuser.cli.arms import PLACEBO, PLAIN, Files, Plan, read_data, train_arm
 from infuser.cli.examples import LabelColumn, PairColumn, TextColumn
 from infuser.cli.models import CARD, loading
-from infuser.cli.runs import Run
 from infuser.cli.sources import (
     AliasFiles,
     CacheFolder,
@@ -33,8 +31,10 @@ from infuser.cli.sources import (
 )
 from infuser.cli.telling import tell_next, tell_result
 from infuser.errors import InputError
-from infuser.reading.examples import Columns, read_all_examples
-from infuser.reading.files import counted, read_json
+from infuser.experiments.arms import PLACEBO, PLAIN, Files, Plan, read_data, train_arm
+from infuser.experiments.run_folder import Run
+from infuser.tables.examples import Columns, read_all_examples
+from infuser.tables.files import counted, read_json
 from infuser.types import Source
 
 _STEPS = "Training"

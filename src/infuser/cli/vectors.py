@@ -12,12 +12,12 @@ from rich.table import Table
 
 from infuser.cli.knowledge import Strict, size_of, tell_skipped
 from infuser.errors import InputError, UnknownNameError
-from infuser.reading.files import counted
+from infuser.tables.files import counted
 
 if TYPE_CHECKING:
     from infuser.knowledge.descriptions import Missing
     from infuser.knowledge.entity_vectors import EntityVectors
-    from infuser.knowledge.facts import Skipped
+    from infuser.tables.skipped import Skipped
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -104,7 +104,7 @@ def build(
     """
     from infuser.knowledge.artifact import check_place
     from infuser.knowledge.entity_vectors import KIND
-    from infuser.knowledge.facts import Skipped
+    from infuser.tables.skipped import Skipped
 
     if sum(way is not None for way in (file, train, describe)) != 1:
         raise InputError("Name what the vectors are made from, one of: --file FILE, --train GRAPH, --describe GRAPH.")
@@ -152,8 +152,8 @@ def add(
     from infuser.knowledge.artifact import check_place
     from infuser.knowledge.descriptions import read_described
     from infuser.knowledge.entity_vectors import KIND, EntityVectors
-    from infuser.knowledge.facts import Skipped
     from infuser.knowledge.vector_encoding import add_described
+    from infuser.tables.skipped import Skipped
 
     check_place(out, KIND)
     old, skipped = EntityVectors.open(folder), Skipped(strict)

@@ -12,9 +12,9 @@ from rich.console import Console
 
 from infuser.cli.models import CARD, find_checkpoint, is_classifier, loading, open_infused
 from infuser.cli.relations_data import is_fitted, open_fitted, sources_of
-from infuser.cli.runs import Run
 from infuser.errors import InfuserError, InputError
-from infuser.reading.examples import Columns, read_examples
+from infuser.experiments.run_folder import Run
+from infuser.tables.examples import Columns, read_examples
 from infuser.types import Source
 
 if TYPE_CHECKING:

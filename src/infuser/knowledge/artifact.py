@@ -24,7 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from infuser import __version__
 from infuser.errors import InputError, SourceError
-from infuser.writing import whole_file, whole_folder
+from infuser.files import whole_file, whole_folder
 
 BLOCK = 1 << 16
 _ABOUT, _CHECKS = "about.json", "checks.npy"

@@ -26,8 +26,9 @@ import pyarrow as pa
 from infuser.errors import InputError
 from infuser.knowledge.artifact import Strings, whole
 from infuser.knowledge.candidates import batches
-from infuser.knowledge.facts import ENTITIES, Facts, Skipped
-from infuser.knowledge.readers.blocks import read_blocks, unpacked_name
+from infuser.knowledge.facts import ENTITIES, Facts
+from infuser.tables.blocks import read_blocks, unpacked_name
+from infuser.tables.skipped import Skipped
 
 if TYPE_CHECKING:
     from infuser.knowledge.graph_store import GraphStore

@@ -17,7 +17,8 @@ from typing import Literal
 
 from infuser.knowledge.candidate_files import Row, checked_row, lines_of, objects_of
 from infuser.knowledge.candidates import batches
-from infuser.knowledge.facts import Facts, Skipped
+from infuser.knowledge.facts import Facts
+from infuser.tables.skipped import Skipped
 
 _FURTHER = re.compile(r"\s\d+,(?:[01](?:\.\d*)?|\.\d+|\d(?:\.\d+)?[eE]-\d+),")
 """What begins a candidate, id and prior, after a space: a name with it holds another candidate."""

@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 from infuser.errors import InputError, SourceError
 from infuser.knowledge.artifact import Folder, Parts, Strings, whole, write_folder
 from infuser.knowledge.candidate_rule import MentionRule, spelling_of
-from infuser.knowledge.facts import BATCH
 from infuser.knowledge.gazetteer import Gazetteer
+from infuser.tables.skipped import BATCH
 from infuser.types import Candidate
 
 KIND = "candidates"

@@ -17,12 +17,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from infuser.counting.shapes import Counts
 from infuser.errors import InputError
+from infuser.files import held
 from infuser.knowledge.artifact import check_place, write_folder
 from infuser.knowledge.correlation_scores import Scorer, Scoring
 from infuser.knowledge.correlation_table import TieTable, word_parts
-from infuser.writing import held
+from infuser.knowledge.counting.shapes import Counts
 
 Numbers = NDArray[Any]
 KIND = "correlation"

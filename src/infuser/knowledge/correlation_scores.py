@@ -28,8 +28,8 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from infuser.counting.settings import Counting
 from infuser.errors import InputError
+from infuser.knowledge.counting.settings import Counting
 
 Numbers = NDArray[Any]
 SCORES = ("npmi", "pmi", "ppmi")

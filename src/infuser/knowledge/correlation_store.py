@@ -15,13 +15,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from infuser.counting.settings import Counting
-from infuser.counting.shapes import Counts, RowKeys
 from infuser.errors import InputError, SourceError
 from infuser.knowledge.artifact import Array, Folder, whole
 from infuser.knowledge.correlation_build import KIND, SHAPE, save_correlation
 from infuser.knowledge.correlation_scores import Scorer, Scoring
 from infuser.knowledge.correlation_table import Correlated, TieTable
+from infuser.knowledge.counting.settings import Counting
+from infuser.knowledge.counting.shapes import Counts, RowKeys
 from infuser.words import find_words
 
 __all__ = ["KIND", "CorrelationStore", "Neighbour", "PairFacts", "Points", "save_correlation"]

@@ -9,9 +9,10 @@ from typing import Literal, NamedTuple
 
 from infuser.errors import InputError
 from infuser.knowledge.artifact import Strings, kind_of, whole
-from infuser.knowledge.facts import ENTITIES, Skipped
+from infuser.knowledge.facts import ENTITIES
 from infuser.knowledge.graph_store import KIND as GRAPH
 from infuser.knowledge.graph_store import GraphStore
+from infuser.tables.skipped import Skipped
 
 Missing = Literal["error", "label", "skip"]
 """An entity without a description is an error, read by its label alone, or left out."""

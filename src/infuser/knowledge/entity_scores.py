@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from infuser.errors import InputError
-from infuser.writing import whole_file
+from infuser.files import whole_file
 
 KIND = "infuser scores"
 VERSION = 1
@@ -98,7 +98,7 @@ def write_scores(
     from importlib.metadata import version
 
     from infuser import __version__
-    from infuser.reports.report import installed_versions
+    from infuser.versions import installed_versions
 
     rows = sorted(scores, key=lambda one: one.key)
     of_relations = sorted(relations, key=lambda one: one.relation)

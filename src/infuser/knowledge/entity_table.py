@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from infuser.knowledge.artifact import Strings
-from infuser.knowledge.facts import BATCH
+from infuser.tables.skipped import BATCH
 
 Numbers = NDArray[np.int64]
 

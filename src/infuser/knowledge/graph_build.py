@@ -18,10 +18,11 @@ from infuser.errors import SourceError
 from infuser.knowledge.adjacency import Adjacency, lay_out
 from infuser.knowledge.artifact import make_trie
 from infuser.knowledge.entity_table import in_slices, lay_out_entities, names_to_find, strings_of
-from infuser.knowledge.facts import BATCH, ENTITIES, TRIPLES
+from infuser.knowledge.facts import ENTITIES, TRIPLES
 from infuser.knowledge.gazetteer import Gazetteer
 from infuser.knowledge.graph_store import GraphStore
 from infuser.knowledge.landmarks import choose_landmarks, find_components, measure
+from infuser.tables.skipped import BATCH
 
 Progress = Callable[[str, int, int | None], None]
 """Called with what happens now, how much of it is done, and of how much in all (None when that is not known)."""

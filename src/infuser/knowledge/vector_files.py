@@ -26,7 +26,7 @@ from tqdm import tqdm
 
 from infuser.errors import InputError
 from infuser.knowledge.entity_vectors import EntityVectors, VectorBatch, write_vectors
-from infuser.knowledge.readers.blocks import read_blocks
+from infuser.tables.blocks import read_blocks
 
 _REAL = ("F64", "F32", "F16", "BF16")
 _AT_ONCE = 16_384

@@ -26,9 +26,10 @@ from numpy.typing import NDArray
 from infuser.errors import InputError, MissingExtraError, UnknownNameError
 from infuser.knowledge.artifact import kind_of, whole
 from infuser.knowledge.entity_vectors import EntityVectors, Floats
-from infuser.knowledge.facts import TRIPLES, Skipped
+from infuser.knowledge.facts import TRIPLES
 from infuser.knowledge.graph_store import KIND as GRAPH
 from infuser.knowledge.graph_store import GraphStore
+from infuser.tables.skipped import Skipped
 
 _BY_DISTANCE = ("TransE", "RotatE", "MuRE", "PairRE")
 """Models that learn more when the hardest made-up triples count most; others keep the loss that PyKEEN chose."""

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from infuser.knowledge.candidate_files import lines_of
-from infuser.knowledge.facts import Skipped
 from infuser.linking.examples import LinkedText
+from infuser.tables.skipped import Skipped
 from infuser.types import Span
 
 _DOCUMENT = re.compile(r"-DOCSTART-\s*\(?(.*?)\)?\s*$")

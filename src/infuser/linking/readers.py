@@ -18,9 +18,9 @@ from typing import Any, Literal
 
 from infuser.errors import InputError
 from infuser.knowledge.candidate_files import NO_ENTITY, lines_of, objects_of
-from infuser.knowledge.facts import Skipped
 from infuser.linking.aida import read_aida, read_knowbert_aida
 from infuser.linking.examples import LinkedText
+from infuser.tables.skipped import Skipped
 from infuser.types import Span
 
 Format = Literal["auto", "jsonl", "elevant", "aida", "knowbert"]

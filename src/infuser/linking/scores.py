@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from infuser.errors import InputError
 from infuser.linking.examples import LinkedText
 from infuser.linking.mentions import Mention, Scored
-from infuser.reports.intervals import Interval, bootstrap_values, percentile_interval
+from infuser.stats.intervals import Interval, bootstrap_values, percentile_interval
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,8 +28,8 @@ from infuser.linking.objective import LinkingObjective, LinkLoss
 from infuser.methods.kar import invert
 from infuser.saving import digest
 from infuser.signals.candidates import bases_among
-from infuser.steps import Example, StepReport
 from infuser.training import TrainResult, TrainSettings, train
+from infuser.training.steps import Example, StepReport
 
 LINKER = TrainSettings(epochs=3, batch_size=32, learning_rate=1e-3, new_learning_rate=1e-3, warmup=0.1)
 """Stage 1."""

@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from infuser.errors import CheckpointError
+from infuser.files import whole_folder
 from infuser.relations.candidates import CandidateRule
 from infuser.relations.classifier import Thresholds, TwoStage
 from infuser.relations.encoders import mark_of_encoder
 from infuser.relations.features import FeatureSettings
 from infuser.relations.trigger_words import TriggerWords
-from infuser.writing import whole_folder
 
 if TYPE_CHECKING:
     from infuser.relations.model import AttentionRelations

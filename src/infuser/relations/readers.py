@@ -19,14 +19,14 @@ from pathlib import Path
 from typing import Literal
 
 from infuser.errors import InputError
-from infuser.knowledge.facts import Skipped
-from infuser.knowledge.readers.blocks import open_stream
 from infuser.relations.examples import RelationText
 from infuser.relations.readers_docred import read_docred
 from infuser.relations.readers_fewrel import read_fewrel
 from infuser.relations.readers_own import read_own, write_relations
 from infuser.relations.readers_semeval import SENTENCE, read_semeval
 from infuser.relations.readers_trex import read_trex
+from infuser.tables.blocks import open_stream
+from infuser.tables.skipped import Skipped
 
 __all__ = ["Format", "read_relations", "write_relations"]
 

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any, TypeGuard
 
 from infuser.errors import InputError
-from infuser.knowledge.readers.blocks import open_stream
 from infuser.relations.examples import NO_RELATION
+from infuser.tables.blocks import open_stream
 
 _NONE = ("", "na", NO_RELATION)
 

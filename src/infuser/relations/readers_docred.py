@@ -18,10 +18,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from infuser.errors import InputError
-from infuser.knowledge.facts import Skipped
 from infuser.relations.examples import RelationText, Triple
 from infuser.relations.placing import nearest_pair
 from infuser.relations.readers_common import Tokens, Unreadable, is_place, names_beside, read_json, relation_id
+from infuser.tables.skipped import Skipped
 from infuser.types import Span
 
 

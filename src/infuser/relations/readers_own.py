@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import Any
 
 from infuser.errors import InputError
+from infuser.files import whole_file
 from infuser.knowledge.candidate_files import objects_of
-from infuser.knowledge.facts import Skipped
-from infuser.knowledge.readers.blocks import unpacked_name
 from infuser.relations.examples import NO_RELATION, RelationText, Triple
 from infuser.relations.readers_common import Unreadable, is_place, is_text, is_unicode, relation_id
+from infuser.tables.blocks import unpacked_name
+from infuser.tables.skipped import Skipped
 from infuser.types import Span
-from infuser.writing import whole_file
 
 
 def read_own(path: str | Path, skipped: Skipped) -> Iterator[RelationText]:

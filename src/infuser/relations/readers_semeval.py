@@ -14,9 +14,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from infuser.knowledge.candidate_files import lines_of
-from infuser.knowledge.facts import Skipped
 from infuser.relations.examples import RelationText, Triple
 from infuser.relations.readers_common import Unreadable, is_text
+from infuser.tables.skipped import Skipped
 from infuser.types import Span
 
 SENTENCE = re.compile(r"\s*(\d+)\t\s*(.*?)\s*$")

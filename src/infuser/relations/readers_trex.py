@@ -19,10 +19,10 @@ from typing import Any
 
 from infuser.errors import InputError
 from infuser.knowledge.candidate_files import lines_of
-from infuser.knowledge.facts import Skipped
 from infuser.relations.examples import RelationText, Triple
 from infuser.relations.placing import Place, nearest_places
 from infuser.relations.readers_common import Unreadable, is_text, relation_id
+from infuser.tables.skipped import Skipped
 from infuser.types import Span
 from infuser.words import WordBorders
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from infuser.errors import InputError
 from infuser.relations.examples import RelationText, Triple
 from infuser.relations.matching import MATCHES, Item, Match, compare, strings_alike
-from infuser.reports.intervals import Interval, bootstrap_values, percentile_interval
+from infuser.stats.intervals import Interval, bootstrap_values, percentile_interval
 
 __all__ = [
     "MATCHES",

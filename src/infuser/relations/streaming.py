@@ -13,9 +13,9 @@ from typing import IO
 import numpy as np
 from numpy.typing import NDArray
 
+from infuser.files import whole_file
 from infuser.relations.examples import RelationText
 from infuser.relations.features import Features, SpanReader
-from infuser.writing import whole_file
 
 
 def write_features(

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-from infuser.reports.comparison import Arm, Comparison, compare
-from infuser.reports.explanation import Explanation
 from infuser.reports.heatmap import draw_explanation, write_png
 from infuser.reports.page import write_explanation
 from infuser.reports.report import write_report
 
 __all__ = [
-    "Arm",
-    "Comparison",
-    "Explanation",
-    "compare",
     "draw_explanation",
     "write_explanation",
     "write_png",

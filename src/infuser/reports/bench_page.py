@@ -6,12 +6,12 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from infuser.reports.bench_parts import BenchTable
+from infuser.experiments.table_parts import BenchTable
 from infuser.reports.bench_plots import Ablation, Sweep, ablation_plot, plots_of, sweep_plot
 from infuser.reports.bench_table import Metrics, table_grid, table_note, table_verdicts
-from infuser.reports.nulls import with_nulls
 from infuser.reports.page import document
 from infuser.reports.parts import escaped, notes_section, soft, table, versions_section
+from infuser.stats.nulls import with_nulls
 
 
 def bench_page(

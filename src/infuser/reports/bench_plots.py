@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from infuser.errors import InputError
-from infuser.reports.bench_parts import BenchTable, Measure
+from infuser.experiments.table_parts import BenchTable, Measure
 from infuser.reports.charts import COLOURS, Mark, interval_plot, ticks
 from infuser.reports.grids import SVG
-from infuser.reports.intervals import Interval, t_interval
 from infuser.reports.parts import escaped
+from infuser.stats.intervals import Interval, t_interval
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -143,7 +143,7 @@ def ablation_plot(ablation: Ablation) -> str:
 
 def write_png(plot: Sweep | Ablation, path: str | Path) -> Path:
     """Write a plot as a PNG file."""
-    from infuser.writing import whole_file
+    from infuser.files import whole_file
 
     path = Path(path)
     if path.suffix.lower() != ".png":

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from infuser.reports.bench_parts import BenchTable, Column, Entry, Measure, Row
-from infuser.reports.intervals import Interval
+from infuser.experiments.table_parts import BenchTable, Column, Entry, Measure, Row
+from infuser.stats.intervals import Interval
 
 if TYPE_CHECKING:
     from rich.table import Table

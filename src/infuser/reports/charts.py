@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 
-from infuser.reports.comparison import Comparison
-from infuser.reports.explanation import shown
+from infuser.analysis.explanation import shown
 from infuser.reports.grids import SVG
-from infuser.reports.intervals import Interval
 from infuser.reports.parts import escaped
+from infuser.stats.comparison import Comparison
+from infuser.stats.intervals import Interval
 
 Points = Sequence[tuple[float, float]]
 Mark = tuple[str, float, Interval | None]

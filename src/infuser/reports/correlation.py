@@ -46,7 +46,7 @@ def write_scores(frequencies: ArrayLike, scores: ArrayLike, name: str, path: str
     path = Path(path)
     if path.suffix.lower() not in _SUFFIXES:
         raise InputError(f"{str(path)!r} is no picture's name; let it end in {', '.join(_SUFFIXES)}.")
-    from infuser.writing import whole_file
+    from infuser.files import whole_file
 
     with whole_file(path, "wb") as file:
         draw_scores(frequencies, scores, name).savefig(file, format=path.suffix[1:].lower(), dpi=150)

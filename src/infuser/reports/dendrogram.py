@@ -6,8 +6,8 @@ import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from infuser.analysis.explanation import shown
 from infuser.reports.charts import COLOURS, ticks
-from infuser.reports.explanation import shown
 from infuser.reports.grids import SVG, columns_taken
 from infuser.reports.parts import escaped
 

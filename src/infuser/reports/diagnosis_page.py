@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from infuser.analysis.diagnosis import Bucket, Diagnosis, Flip
+from infuser.files import write_whole
 from infuser.reports.charts import Mark, dot_plot, interval_plot, line_chart
-from infuser.reports.comparison import Comparison, signed_range
-from infuser.reports.diagnosis import Bucket, Diagnosis, Flip
 from infuser.reports.page import document
 from infuser.reports.parts import escaped, facts_section, notes_section, soft, table, versions_section
 from infuser.reports.sections import explanation_section
 from infuser.reports.table import header, method_note, rows
-from infuser.writing import write_whole
+from infuser.stats.comparison import Comparison, signed_range
 
 PAGE, NUMBERS = "diagnosis.html", "diagnosis.json"
 _MOST_FLIPS = 25

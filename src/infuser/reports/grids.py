@@ -14,7 +14,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from infuser.reports.explanation import Matrix, shown
+from infuser.analysis.explanation import Matrix, shown
 from infuser.reports.parts import escaped
 
 Hue = tuple[int, int, int]

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from infuser.analysis.explanation import Explanation, Matrix, caption_lines, shown
 from infuser.errors import MissingExtraError
-from infuser.reports.explanation import Explanation, Matrix, caption_lines, shown
-from infuser.writing import write_whole
+from infuser.files import write_whole
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -9,11 +9,11 @@ from functools import cache
 from importlib.resources import files
 from pathlib import Path
 
+from infuser.analysis.explanation import Explanation
 from infuser.errors import InputError
-from infuser.reports.explanation import Explanation
+from infuser.files import write_whole
 from infuser.reports.parts import escaped
 from infuser.reports.sections import explanation_section
-from infuser.writing import write_whole
 
 
 @cache

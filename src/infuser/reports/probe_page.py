@@ -5,9 +5,10 @@ from __future__ import annotations
 from html import escape
 from pathlib import Path
 
+from infuser.analysis.probe_report import ProbeReport
+from infuser.files import write_whole
 from infuser.reports.page import document
 from infuser.reports.parts import facts_section, notes_section, versions_section
-from infuser.reports.probe import ProbeReport
 from infuser.reports.probe_sections import (
     confusion_section,
     gain_section,
@@ -17,7 +18,6 @@ from infuser.reports.probe_sections import (
     score_section,
     tree_section,
 )
-from infuser.writing import write_whole
 
 PAGE, NUMBERS = "probe.html", "probe.json"
 

@@ -8,12 +8,12 @@ from dataclasses import astuple
 
 import numpy as np
 
+from infuser.analysis.explanation import Matrix, shown
+from infuser.analysis.probe_report import EncoderReading, Importance, ProbeReport, ProbeScores, RelationScore
 from infuser.reports.charts import Points, bar, bar_chart, interval_plot, line_chart
 from infuser.reports.dendrogram import draw_dendrogram
-from infuser.reports.explanation import Matrix, shown
 from infuser.reports.grids import heat_map
 from infuser.reports.parts import drawn_row, drawn_table, escaped, soft, table
-from infuser.reports.probe import EncoderReading, Importance, ProbeReport, ProbeScores, RelationScore
 
 _MOST_GAINS = 10
 _MOST_CONFUSED = 20

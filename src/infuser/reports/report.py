@@ -4,24 +4,21 @@ from __future__ import annotations
 
 import json
 import math
-import platform
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
+from infuser.analysis.explanation import Explanation
 from infuser.errors import InputError
+from infuser.files import write_whole
 from infuser.reports.charts import dot_plot, line_chart
-from infuser.reports.comparison import Comparison
-from infuser.reports.explanation import Explanation
 from infuser.reports.page import document
 from infuser.reports.parts import escaped, soft, table
 from infuser.reports.sections import explanation_section
 from infuser.reports.table import header, method_note, rows
-from infuser.writing import write_whole
-
-_PACKAGES = ("infuser", "torch", "transformers", "accelerate", "tokenizers", "numpy")
+from infuser.stats.comparison import Comparison
+from infuser.versions import installed_versions
 
 Curves = Mapping[str, Sequence[tuple[float, float]]]
 """Line name to (step, value) points."""
@@ -69,17 +66,6 @@ def write_report(
     }
     write_whole(path.with_suffix(".json"), json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False))
     return write_whole(path, document(title, "\n".join(part for part in parts if part)))
-
-
-def installed_versions() -> dict[str, str]:
-    """Return the versions of Python and of the packages that decide a result, without importing them."""
-    versions = {"python": platform.python_version(), "machine": f"{platform.system()} {platform.machine()}"}
-    for package in _PACKAGES:
-        try:
-            versions[package] = version(package)
-        except PackageNotFoundError:
-            continue
-    return versions
 
 
 def _verdicts(comparison: Comparison) -> str:

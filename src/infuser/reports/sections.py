@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from infuser.analysis.explanation import ROUNDING, Explanation, shown
 from infuser.reports.charts import COLOURS
 from infuser.reports.decisions import answer_table, mentions_table, triples_as_found, triples_table
-from infuser.reports.explanation import ROUNDING, Explanation, shown
 from infuser.reports.grids import heat_map
 from infuser.reports.heatmap import attention_limits
 from infuser.reports.marked_text import marked_figure, ties_in_words

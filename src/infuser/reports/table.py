@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from infuser.reports.comparison import Comparison, signed_range
-from infuser.reports.intervals import Interval
+from infuser.stats.comparison import Comparison, signed_range
+from infuser.stats.intervals import Interval
 
 if TYPE_CHECKING:
     from rich.table import Table

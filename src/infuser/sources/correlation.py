@@ -82,8 +82,8 @@ class Correlation:
         Words and pairs in fewer than `min_count` texts are left out: what was seen once scores high by accident. For a
         large corpus, or other units and scores, build a folder: `infuser correlation build`.
         """
-        from infuser.counting import Counting, count_texts
         from infuser.knowledge.correlation_scores import Scoring, score_pairs
+        from infuser.knowledge.counting import Counting, count_texts
 
         if isinstance(texts, str):
             raise SourceError("from_texts takes a list of texts, not one string.")

@@ -93,7 +93,7 @@ def read_counts(folder: str | Path) -> Mapping[str, int]:
         from infuser.knowledge.candidates import CandidateStore
 
         return _totals(CandidateStore.open(folder))
-    from infuser.annotating.reading import read_frequencies
+    from infuser.sources.annotating.reading import read_frequencies
 
     return read_frequencies(folder)
 

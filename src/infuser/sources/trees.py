@@ -94,7 +94,7 @@ class BracketedPhrases:
 
     @cached_property
     def _index(self) -> _Index:
-        from infuser.knowledge.facts import Skipped  # not above: pyarrow is slow to load
+        from infuser.tables.skipped import Skipped  # not above: pyarrow is slow to load
 
         skipped = Skipped(strict=self.strict)
         trees: dict[str, _Phrases] = {}

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
     from infuser.methods.spectral import Spectral
     from infuser.signals import Collator
-    from infuser.steps import StepReport
     from infuser.training import TrainResult, TrainSettings
+    from infuser.training.steps import StepReport
 
 Example = dict[str, Any]
 """text, and if there are any pair and label; a list of texts or pairs is multiple choice. See `signals.Collator`."""
@@ -116,7 +116,7 @@ class Task:
         self, model: PreTrainedModel, collator: Collator, examples: Sequence[Example], *, batch_size: int = 64
     ) -> list[Prediction]:
         """Return the model's answer to each example."""
-        from infuser.evaluation import logits_of
+        from infuser.training.evaluation import logits_of
 
         answers: list[Prediction] = logits_of(model, examples, collator, batch_size=batch_size).tolist()
         return answers
@@ -143,7 +143,7 @@ class Task:
 
     def score(self, golds: Sequence[Any], predictions: Sequence[Prediction]) -> dict[str, float]:
         """Return every metric of these predictions."""
-        from infuser.tasks.metrics import get_metric
+        from infuser.stats.metrics import get_metric
 
         if len(golds) != len(predictions):
             raise InputError(f"{len(predictions)} predictions for {len(golds)} examples. Give one for each.")

@@ -18,10 +18,10 @@ from transformers import PreTrainedModel
 
 from infuser.hosts import answering
 from infuser.signals import Collator
-from infuser.steps import make_accelerator
 from infuser.tasks.gaps import with_gap
 from infuser.tasks.masked_head import check_masked_head, logits_at
 from infuser.tasks.word_lists import spell
+from infuser.training.steps import make_accelerator
 
 CUT_OFF = "the mask was cut off"
 NO_SINGLE_WORD = "the object is not one word of the list"

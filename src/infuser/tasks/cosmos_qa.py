@@ -14,9 +14,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from infuser.reading.files import BadRow, Place
-from infuser.reading.tables import read_records
 from infuser.registry import TASKS
+from infuser.tables.files import BadRow, Place
+from infuser.tables.records import read_records
 from infuser.tasks.base import Example, Split, Task
 from infuser.tasks.official import dataset_records, find_file, is_datasets_name
 

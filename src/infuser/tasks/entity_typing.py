@@ -24,9 +24,9 @@ from functools import cached_property
 from typing import Any, TypeGuard
 
 from infuser.errors import InputError
-from infuser.reading.files import BadRow, Place, opened
-from infuser.reading.tables import Record, json_lines, read_records
 from infuser.registry import TASKS
+from infuser.tables.files import BadRow, Place, opened
+from infuser.tables.records import Record, json_lines, read_records
 from infuser.tasks.base import Example, Prediction, Split, Task, class_options
 from infuser.tasks.entity_markers import mark_mention
 from infuser.tasks.official import dataset_records, find_file, is_datasets_name

@@ -19,11 +19,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from infuser.reading.files import BadRow
 from infuser.registry import TASKS
 from infuser.relations.examples import RelationText
 from infuser.relations.readers_common import Unreadable, is_text
 from infuser.relations.readers_fewrel import fewrel_example, read_fewrel
+from infuser.tables.files import BadRow
 from infuser.tasks.base import Split
 from infuser.tasks.official import dataset_records, find_file, is_datasets_name
 from infuser.tasks.relation_classification import Refusing, RelationClassification, of_part

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from infuser.errors import InputError
-from infuser.reading.files import BadRow, Place, counted, read_lines
-from infuser.reading.tables import Record
+from infuser.tables.files import BadRow, Place, counted, read_lines
+from infuser.tables.records import Record
 from infuser.tasks.base import Example
 
 Sides = tuple[str, str | None]

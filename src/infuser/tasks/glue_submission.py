@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from infuser.errors import InputError
+from infuser.files import whole_file, write_whole
 from infuser.registry import TASKS
 from infuser.tasks.glue import Glue, Mnli
-from infuser.writing import whole_file, write_whole
 
 _FILES = {
     "cola": ("CoLA.tsv", 1063),

@@ -23,7 +23,7 @@ from infuser.training import TrainResult, TrainSettings, train
 
 if TYPE_CHECKING:
     from infuser.methods.spectral import Spectral
-    from infuser.steps import StepReport
+    from infuser.training.steps import StepReport
 
 
 class MaskedTexts(MaskingCollator):

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from infuser.errors import InputError, MissingExtraError
-from infuser.reading.files import Place
-from infuser.reading.tables import Record
+from infuser.tables.files import Place
+from infuser.tables.records import Record
 
 _PREFIX = "datasets:"
 _SPLITS = {"dev": ("validation", "dev"), "train": ("train",), "test": ("test",)}

@@ -13,8 +13,8 @@ from statistics import fmean
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from infuser.errors import InputError
-from infuser.reading.files import BadRow, Place
-from infuser.tasks.answer_scores import exact_match, word_f1
+from infuser.stats.answer_scores import exact_match, word_f1
+from infuser.tables.files import BadRow, Place
 from infuser.tasks.base import Example, Prediction, Task, Training
 from infuser.tasks.span_windows import WindowCollator, read_windows, training_windows, windows_of
 

@@ -18,9 +18,9 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from infuser.errors import InputError
-from infuser.reading.files import BadRow, Place
-from infuser.reading.tables import json_lines
 from infuser.registry import TASKS
+from infuser.tables.files import BadRow, Place
+from infuser.tables.records import json_lines
 from infuser.tasks.base import Example, Split
 from infuser.tasks.official import dataset_records, find_file, is_datasets_name
 from infuser.tasks.open_qa import OpenQa

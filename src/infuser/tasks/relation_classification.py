@@ -13,9 +13,9 @@ from random import Random
 from typing import Any
 
 from infuser.errors import InputError
-from infuser.knowledge.facts import Skipped
-from infuser.reading.files import BadRow, Place
 from infuser.relations.examples import RelationText
+from infuser.tables.files import BadRow, Place
+from infuser.tables.skipped import Skipped
 from infuser.tasks.base import Example, Split, Task, class_options
 from infuser.tasks.entity_markers import Markers, mark
 

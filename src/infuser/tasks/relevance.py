@@ -15,12 +15,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from infuser.errors import InputError
-from infuser.reading.examples import Columns, hold_out_groups, make_example, read_label, read_score
-from infuser.reading.files import BadRow
-from infuser.reading.tables import Record
 from infuser.registry import TASKS
+from infuser.stats.metrics import get_metric, ranking_scores
+from infuser.tables.examples import Columns, hold_out_groups, make_example, read_label, read_score
+from infuser.tables.files import BadRow
+from infuser.tables.records import Record
 from infuser.tasks.base import Example, Prediction, Split, class_options
-from infuser.tasks.metrics import get_metric, ranking_scores
 from infuser.tasks.tabular import Tabular
 
 logger = logging.getLogger(__name__)

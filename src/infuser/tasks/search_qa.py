@@ -25,9 +25,9 @@ from pathlib import Path
 from typing import Any
 
 from infuser.errors import InputError
-from infuser.reading.files import BadRow, Place, read_lines
-from infuser.reading.tables import json_object
 from infuser.registry import TASKS
+from infuser.tables.files import BadRow, Place, read_lines
+from infuser.tables.records import json_object
 from infuser.tasks.base import Example, Split
 from infuser.tasks.official import dataset_records, find_file, is_datasets_name
 from infuser.tasks.open_qa import OpenQa

@@ -18,13 +18,13 @@ from functools import cached_property
 
 import numpy as np
 
-from infuser.reading.files import BadRow
 from infuser.registry import TASKS
 from infuser.relations.examples import NO_RELATION, RelationText, Triple
 from infuser.relations.readers_common import Unreadable
 from infuser.relations.readers_semeval import marked_sentence, read_semeval
+from infuser.stats.metrics import METRICS, Array, Metric
+from infuser.tables.files import BadRow
 from infuser.tasks.base import Split
-from infuser.tasks.metrics import METRICS, Array, Metric
 from infuser.tasks.official import dataset_records, find_file, is_datasets_name
 from infuser.tasks.relation_classification import Refusing, RelationClassification, of_part
 

@@ -107,7 +107,7 @@ def read_windows(
     import torch
     from tqdm.auto import tqdm
 
-    from infuser.steps import make_accelerator
+    from infuser.training.steps import make_accelerator
 
     accelerator = make_accelerator("no")
     model.to(accelerator.device)

@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from infuser.errors import InputError
-from infuser.reading.examples import (
+from infuser.registry import TASKS
+from infuser.stats.metrics import get_metric
+from infuser.tables.examples import (
     Columns,
     hold_out,
     hold_out_groups,
@@ -21,10 +23,8 @@ from infuser.reading.examples import (
     number_labels,
     read_score,
 )
-from infuser.reading.tables import Record, read_records
-from infuser.registry import TASKS
+from infuser.tables.records import Record, read_records
 from infuser.tasks.base import Example, Split, Task, class_options
-from infuser.tasks.metrics import get_metric
 from infuser.tasks.official import dataset_records, is_datasets_name
 
 

@@ -18,11 +18,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from infuser.reading.files import BadRow
-from infuser.reading.tables import Record, read_records
 from infuser.registry import TASKS
 from infuser.relations.examples import NO_RELATION, RelationText, Triple
 from infuser.relations.readers_common import Tokens, Unreadable, is_text
+from infuser.tables.files import BadRow
+from infuser.tables.records import Record, read_records
 from infuser.tasks.base import Split
 from infuser.tasks.official import dataset_records, find_file, is_datasets_name
 from infuser.tasks.relation_classification import RelationClassification

@@ -9,7 +9,7 @@ from pathlib import Path
 from transformers import PreTrainedTokenizerBase
 
 from infuser.errors import InputError
-from infuser.reading.files import BadRow, read_lines
+from infuser.tables.files import BadRow, read_lines
 
 _log = logging.getLogger(__name__)
 

@@ -16,8 +16,8 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from infuser.analysis.explanation import Explanation
 from infuser.errors import InfuserError, InputError
-from infuser.reports.explanation import Explanation
 from infuser.reports.page import look_css, look_js
 from infuser.reports.sections import explanation_parts
 from infuser.viewer.asking import question_of, read_body

@@ -6,8 +6,8 @@ import json
 import reprlib
 from collections.abc import Mapping
 
+from infuser.analysis.explain import Layer
 from infuser.errors import InputError
-from infuser.explaining import Layer
 from infuser.viewer.looking import Question
 
 _KNOWN = ("text", "pair", "off", "layer", "head")

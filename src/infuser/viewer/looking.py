@@ -7,12 +7,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
+from infuser.analysis.explain import Explained, Layer, Reading, annotations_of, read, source_names
+from infuser.analysis.explanation import Explanation
 from infuser.errors import InputError
-from infuser.explaining import Explained, Layer, Reading, annotations_of, read, source_names
 from infuser.hosts import n_blocks
 from infuser.infused import Infused
 from infuser.registry import METHODS
-from infuser.reports.explanation import Explanation
 from infuser.sources.selective import bare
 from infuser.types import Annotations, Source
 

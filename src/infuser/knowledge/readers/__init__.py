@@ -19,9 +19,8 @@ from typing import Any, NamedTuple
 
 from infuser import assets
 from infuser.errors import InputError, UnknownNameError
-from infuser.knowledge.facts import Facts, Skipped
+from infuser.knowledge.facts import Facts
 from infuser.knowledge.readers.biomedical import read_biomedical
-from infuser.knowledge.readers.blocks import unpacked_name
 from infuser.knowledge.readers.conceptnet import find_subset, read_conceptnet, read_conceptnet_subset
 from infuser.knowledge.readers.rdf import SUFFIXES as RDF_SUFFIXES
 from infuser.knowledge.readers.rdf import read_rdf
@@ -29,6 +28,8 @@ from infuser.knowledge.readers.tables import SUFFIXES as TABLE_SUFFIXES
 from infuser.knowledge.readers.tables import read_table
 from infuser.knowledge.readers.wikidata_small import read_wikidata_small
 from infuser.knowledge.readers.wordnet import read_wordnet
+from infuser.tables.blocks import unpacked_name
+from infuser.tables.skipped import Skipped
 
 
 def _read_wordnet(path: str | Path, skipped: Skipped) -> Facts:  # WordNet is whole or it is an error

@@ -14,11 +14,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from infuser.errors import InputError
-from infuser.knowledge.facts import BATCH, ENTITIES, TRIPLES, Facts, Skipped
-from infuser.knowledge.readers.blocks import read_blocks
+from infuser.knowledge.facts import ENTITIES, TRIPLES, Facts
 from infuser.knowledge.readers.cells import Faults, all_but, decoded, note, note_nulls
 from infuser.knowledge.readers.delimited import read_pieces, tell_faults
 from infuser.knowledge.readers.json_tables import read_json_lines
+from infuser.tables.blocks import read_blocks
+from infuser.tables.skipped import BATCH, Skipped
 
 _CERTAIN = 2.0
 """Weight of an assertion that we take as certain."""

@@ -13,10 +13,11 @@ import pyarrow as pa
 import pyarrow.csv
 
 from infuser.errors import InputError
-from infuser.knowledge.facts import BATCH, Facts, Skipped
-from infuser.knowledge.readers.blocks import Block, read_blocks
+from infuser.knowledge.facts import Facts
 from infuser.knowledge.readers.cells import Faults, make_batch
 from infuser.knowledge.readers.columns import Kind, Layout, choose_layout
+from infuser.tables.blocks import Block, read_blocks
+from infuser.tables.skipped import BATCH, Skipped
 
 _SAMPLE = 100
 """So many lines tell how many columns there are."""

@@ -12,10 +12,11 @@ import pyarrow as pa
 import pyarrow.json
 
 from infuser.errors import InputError
-from infuser.knowledge.facts import BATCH, Facts, Skipped
-from infuser.knowledge.readers.blocks import Block, open_stream, read_blocks
+from infuser.knowledge.facts import Facts
 from infuser.knowledge.readers.cells import IDS, KEYS, SCHEMAS, make_batch
 from infuser.knowledge.readers.columns import NEEDED, Kind, kind_of, match_keys
+from infuser.tables.blocks import Block, open_stream, read_blocks
+from infuser.tables.skipped import BATCH, Skipped
 
 _SAMPLE = 1000
 """So many lines tell which key is what."""

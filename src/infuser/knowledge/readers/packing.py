@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from infuser.knowledge.facts import BATCH, ENTITIES, TRIPLES, Facts
+from infuser.knowledge.facts import ENTITIES, TRIPLES, Facts
+from infuser.tables.skipped import BATCH
 
 
 class Entity(NamedTuple):

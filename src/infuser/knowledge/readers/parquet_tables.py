@@ -7,9 +7,10 @@ from pathlib import Path
 import pyarrow as pa
 
 from infuser.errors import InputError
-from infuser.knowledge.facts import BATCH, Facts, Skipped
+from infuser.knowledge.facts import Facts
 from infuser.knowledge.readers.cells import make_batch
 from infuser.knowledge.readers.columns import Kind, kind_of, match_keys
+from infuser.tables.skipped import BATCH, Skipped
 
 
 def read_parquet(path: str | Path, skipped: Skipped, *, kind: Kind | None = None) -> Facts:

@@ -17,8 +17,9 @@ from typing import Any
 import pyarrow as pa
 
 from infuser.errors import InputError, MissingExtraError
-from infuser.knowledge.facts import BATCH, ENTITIES, TRIPLES, Facts, Skipped
-from infuser.knowledge.readers.blocks import Block, open_stream, read_blocks, unpacked_name
+from infuser.knowledge.facts import ENTITIES, TRIPLES, Facts
+from infuser.tables.blocks import Block, open_stream, read_blocks, unpacked_name
+from infuser.tables.skipped import BATCH, Skipped
 
 _log = logging.getLogger(__name__)
 

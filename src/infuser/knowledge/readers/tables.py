@@ -15,12 +15,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from infuser.errors import InputError
-from infuser.knowledge.facts import ENTITIES, Facts, Skipped
-from infuser.knowledge.readers.blocks import unpacked_name
+from infuser.knowledge.facts import ENTITIES, Facts
 from infuser.knowledge.readers.columns import Kind
 from infuser.knowledge.readers.delimited import read_delimited
 from infuser.knowledge.readers.json_tables import read_json_lines, read_json_object
 from infuser.knowledge.readers.parquet_tables import read_parquet
+from infuser.tables.blocks import unpacked_name
+from infuser.tables.skipped import Skipped
 
 SUFFIXES = (".tsv", ".txt", ".csv", ".jsonl", ".ndjson", ".json", ".parquet")
 

@@ -20,9 +20,10 @@ from typing import Any
 import pyarrow as pa
 
 from infuser.errors import SourceError
-from infuser.knowledge.facts import BATCH, Facts
+from infuser.knowledge.facts import Facts
 from infuser.knowledge.readers.packing import Entity, Triple, pack_entities, pack_triples
 from infuser.knowledge.readers.table_graphs import ColumnGraph, id_and_name
+from infuser.tables.skipped import BATCH
 
 MENTIONS = pa.schema(
     [

@@ -1,0 +1,1 @@
+"""What knowledge changed and what an encoder knows: explain, diagnose, probe, select."""

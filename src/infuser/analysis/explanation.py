@@ -1,0 +1,188 @@
+"""What knowledge did to one text: its maps, and one layer's attention without and with them."""
+
+from __future__ import annotations
+
+import math
+import textwrap
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from infuser.errors import InputError
+from infuser.linking.mentions import Mention, Scored
+from infuser.stats.nulls import with_nulls
+from infuser.types import Annotations, Candidate, Link, Span, Term
+
+Matrix: TypeAlias = NDArray[np.float64]
+
+ROUNDING = 1e-6
+"""A change of attention that is no larger is none."""
+
+
+@dataclass(frozen=True, eq=False)
+class Explanation:
+    """One text or pair, seen by the chosen layer and head without and with knowledge (n tokens, K term tokens)."""
+
+    words: list[str]
+    """Labels of the n tokens, the same on both axes."""
+    plain: Matrix
+    """Attention without knowledge, (n, n); row reads column."""
+    infused: Matrix
+    """Attention with knowledge, (n, n)."""
+    maps: Mapping[str, Matrix] = field(default_factory=dict)
+    """One map per source name, (n, n + K)."""
+    terms: list[str] = field(default_factory=list)
+    """Labels of the K tokens of auxiliary terms, the last columns of every map."""
+    layer: int = 0
+    """Which layer the attention is of, counted from 0."""
+    head: int | None = None
+    """Which head, counted from 0; None is the mean over heads."""
+    text: str = ""
+    """The text as the user wrote it."""
+    pair: str | None = None
+    """The other side of a sentence pair."""
+    answer_plain: Mapping[str, float] | None = None
+    """Probability of each label without knowledge."""
+    answer_infused: Mapping[str, float] | None = None
+    """Probability of each label with knowledge."""
+    answers_without: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """Probability of each label with all knowledge but that of one source, by the source's name."""
+    found: Mapping[str, Annotations] = field(default_factory=dict)
+    """What each source found in the text, or in both sides of a pair joined (see `types.join_pair`)."""
+    off: tuple[str, ...] = ()
+    """Sources that found something, perhaps, but were left out: they have no map and no part in the answer."""
+    changes: Matrix | None = None
+    """The share of its attention that each head of each layer moves elsewhere, mean over tokens (layers, heads)."""
+    mentions: tuple[Mention, ...] = ()
+    """What names may mean, and what a linker inside the encoder made of it."""
+    triples: tuple[Mapping[str, Any], ...] | None = None
+    """Relations read out of attention, each with the heads that decided, as `relations.extracting` writes them; None
+    where no model of relations was asked."""
+    title: str = "What knowledge changed"
+    """Heading of the picture and the page."""
+
+    def __post_init__(self) -> None:
+        n, n_columns = len(self.words), len(self.words) + len(self.terms)
+        if n == 0:
+            raise InputError("Nothing to explain: the list of words is empty. Give one label per token.")
+        object.__setattr__(self, "plain", _checked("attention without knowledge", self.plain, (n, n)))
+        object.__setattr__(self, "infused", _checked("attention with knowledge", self.infused, (n, n)))
+        maps = {name: _checked(f"map {name!r}", drawn, (n, n_columns)) for name, drawn in self.maps.items()}
+        object.__setattr__(self, "maps", maps)
+        if self.changes is not None:
+            shape = np.shape(self.changes)
+            object.__setattr__(self, "changes", _checked("change of each head", self.changes, shape))
+
+    @property
+    def difference(self) -> Matrix:
+        """Attention with knowledge minus attention without, (n, n)."""
+        return self.infused - self.plain
+
+    @property
+    def place(self) -> str:
+        """Say which layer and head the attention is of."""
+        head = "mean over heads" if self.head is None else f"head {self.head}"
+        return f"layer {self.layer}, {head} (counted from 0)"
+
+    def largest_changes(self, n_changes: int = 8) -> list[tuple[int, int]]:
+        """Return the (row, column) pairs whose attention changed most, largest first; unchanged pairs stay out."""
+        change = np.abs(self.difference)
+        order = np.argsort(-change, axis=None, kind="stable")[:n_changes]
+        cells = [(int(flat) // change.shape[1], int(flat) % change.shape[1]) for flat in order]
+        return [(row, column) for row, column in cells if change[row, column] >= 5e-4]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain JSON values; numbers keep six decimals."""
+        return {
+            "title": self.title,
+            "text": self.text,
+            "pair": self.pair,
+            "layer": self.layer,
+            "head": self.head,
+            "words": list(self.words),
+            "terms": list(self.terms),
+            "answer_plain": _plain_numbers(self.answer_plain),
+            "answer_infused": _plain_numbers(self.answer_infused),
+            "answers_without": {name: _plain_numbers(answer) for name, answer in self.answers_without.items()},
+            "found": {name: asdict(found) for name, found in self.found.items()},
+            "off": list(self.off),
+            "changes": None if self.changes is None else self.changes.round(6).tolist(),
+            "mentions": with_nulls([asdict(mention) for mention in self.mentions]),
+            "triples": None if self.triples is None else [dict(triple) for triple in self.triples],
+            "maps": {name: drawn.round(6).tolist() for name, drawn in self.maps.items()},
+            "plain": self.plain.round(6).tolist(),
+            "infused": self.infused.round(6).tolist(),
+        }
+
+    @classmethod
+    def from_dict(cls, values: Mapping[str, Any]) -> Explanation:
+        """Return the explanation that `to_dict` described."""
+        try:
+            read = dict(values)
+            read["found"] = {name: _annotations(found) for name, found in read.get("found", {}).items()}
+            read["mentions"] = tuple(_mention(mention) for mention in read.get("mentions", ()))
+            read["off"] = tuple(read.get("off", ()))
+            read["triples"] = None if read.get("triples") is None else tuple(read["triples"])
+            return cls(**read)
+        except (TypeError, KeyError) as error:
+            raise InputError(f"Not an explanation: {error}. Give what Explanation.to_dict returned.") from error
+
+
+def shown(word: str, width: int = 0) -> str:
+    """Return a label fit for an axis: blanks and control characters made visible, cut to `width` when given."""
+    visible = "".join("·" if unicodedata.category(sign) in {"Cc", "Cs", "Zl", "Zp"} else sign for sign in word)
+    visible = visible if visible.strip() else "␣" * max(1, min(len(visible), 3))
+    return visible if not width or len(visible) <= width else visible[: width - 1] + "…"
+
+
+def caption_lines(explanation: Explanation, width: int) -> list[str]:
+    """Return the text, and its pair, shortened to about two lines of `width` characters each."""
+    sides = [side for side in (explanation.text, explanation.pair) if side]
+    return [line for side in sides for line in textwrap.wrap(_shortened(side, 2 * width - 4), width)]
+
+
+def _shortened(text: str, length: int) -> str:
+    one_line = " ".join(text[: 4 * length].split())
+    return one_line if len(one_line) <= length else one_line[: length - 1] + "…"
+
+
+def _checked(what: str, values: Matrix, shape: tuple[int, int]) -> Matrix:
+    """Return the values as float64, or say what is wrong with them."""
+    matrix = np.asarray(values, dtype=np.float64)
+    if matrix.shape != shape:
+        raise InputError(
+            f"The {what} has shape {matrix.shape}, but its words and terms ask for {shape}. "
+            "Give one row per word; maps have one more column per auxiliary term."
+        )
+    if not np.isfinite(matrix).all():
+        n_bad = int((~np.isfinite(matrix)).sum())
+        raise InputError(f"The {what} holds {n_bad} values that are not finite. Trim padding rows before explaining.")
+    return matrix
+
+
+def _annotations(values: Mapping[str, Any]) -> Annotations:
+    """Return what `asdict` made plain."""
+    terms = (Term(one["text"], tuple((place, weight) for place, weight in one["ties"])) for one in values["terms"])
+    spans, links = (Span(**one) for one in values["spans"]), (Link(**one) for one in values["links"])
+    candidates = (tuple(Candidate(**one) for one in of_span) for of_span in values["candidates"])
+    return Annotations(
+        values["text"], tuple(spans), tuple(links), tuple(terms), tuple(candidates), tuple(values["odds"])
+    )
+
+
+def _mention(values: Mapping[str, Any]) -> Mention:
+    scored = tuple(Scored(**one | _score(one)) for one in values["candidates"])
+    return Mention(**{**values, **_score(values), "candidates": scored})
+
+
+def _score(values: Mapping[str, Any]) -> dict[str, float]:
+    """Return the score of a mention or candidate; JSON has no word for minus infinity, which stands for none."""
+    return {"score": -math.inf if values["score"] is None else values["score"]}
+
+
+def _plain_numbers(answer: Mapping[str, float] | None) -> dict[str, float] | None:
+    return None if answer is None else {str(label): round(float(value), 6) for label, value in answer.items()}

@@ -1,0 +1,107 @@
+"""What the reader of a bench's table should know: what was used, what is missing, what was not the same everywhere."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from infuser.experiments.table_plan import Plan
+
+Result = Mapping[str, Any]
+
+
+def notes_on(plan: Plan, cells: Sequence[Result]) -> list[str]:
+    """Return the notes under a table."""
+    notes = []
+    if len(cells) < plan.n_cells:
+        notes.append(f"Not finished: {plan.n_cells - len(cells)} of {plan.n_cells} cells are missing.")
+    for task in plan.tasks:
+        own = [cell for cell in cells if cell["cell"]["task"] == task]
+        notes += [*_used(task, own), *_told_by_task(plan, task, own), *_mixed(task, own)]
+    for name, versions in _all_versions(cells).items():
+        if len(versions) > 1:
+            told = ", ".join(f"{version} ({n} cells)" for version, n in versions.items())
+            notes.append(f"Cells were run with different versions of {name}: {told}.")
+    if plan.published.source:
+        note = f" ({plan.published.note})" if plan.published.note else ""
+        others = plan.published.tasks_not_run()
+        notes.append(
+            f"Published: {plan.published.source}{note}."
+            + (f" Of its tasks, not run here: {', '.join(others)}." if others else "")
+        )
+    return notes
+
+
+def versions_of(cells: Sequence[Result]) -> dict[str, str]:
+    """Return the versions of all that had a part in it."""
+    return {name: ", ".join(versions) for name, versions in _all_versions(cells).items()}
+
+
+def _used(task: str, cells: Sequence[Result]) -> list[str]:
+    """Say how many examples were trained on, held out and scored."""
+    used = Counter(_sizes(cell["data"]) for cell in cells)
+    told = [sizes if len(used) == 1 else f"{sizes} ({n} cells)" for sizes, n in used.items()]
+    return [f"{task}: {'; '.join(told)}."] if told else []
+
+
+def _sizes(data: Mapping[str, Any]) -> str:
+    n_train, n_held_out, scored = data["train"]["n"], data["held_out"]["n"], data["score"]
+    held_out = f"{n_held_out:,}" if n_held_out else "none"
+    trained = f"trained on {n_train:,} examples, {held_out} held out" if n_train else "nothing trained"
+    return f"{trained}, {scored['n']:,} of {scored['split']} scored"
+
+
+def _told_by_task(plan: Plan, task: str, cells: Sequence[Result]) -> list[str]:
+    """Return what a task tells beside the scores of the baseline, such as what was left out; the first seed's."""
+    notes = []
+    for host in plan.hosts:
+        own = {
+            cell["cell"]["seed"]: cell.get("notes")
+            for cell in cells
+            if (cell["cell"]["host"], cell["cell"]["method"]) == (host, plan.baseline)
+        }
+        told = next((own[seed] for seed in plan.seeds if seed in own), None)
+        if told:
+            who = f"{host}, {plan.baseline}" if len(plan.hosts) > 1 else plan.baseline
+            words = "; ".join(_in_words(name, value, plan.published.scale) for name, value in told.items())
+            notes.append(f"{task} ({who}): {words}.")
+    return notes
+
+
+def _in_words(name: str, value: Any, scale: float) -> str:
+    if isinstance(value, Mapping):
+        return f"{name}: {', '.join(_in_words(one, part, scale) for one, part in value.items()) or 'none'}"
+    if isinstance(value, float):  # a share, on the table's scale
+        return f"{name} {value * scale:.3g}"
+    return f"{value:,} {name}" if isinstance(value, int) else f"{name}: {value}"
+
+
+def _mixed(task: str, cells: Sequence[Result]) -> list[str]:
+    """Say where cells that stand in one column did not read the same data or the same knowledge."""
+    notes = []
+    for part in ("train", "held_out", "score"):
+        n_versions = len({cell["data"][part]["digest"] for cell in cells})
+        if n_versions > 1:
+            notes.append(
+                f"{task}: {n_versions} different versions of its {part.replace('_', '-')} data were read. Cells are "
+                "compared example by example only with a baseline that was scored on the same examples."
+            )
+    marks: dict[str, set[tuple[str, ...]]] = {}
+    for cell in cells:
+        marks.setdefault(cell["cell"]["method"], set()).add(tuple(cell["settings"]["knowledge"]))
+    notes += [
+        f"{task}: cells of {method} read {len(own)} different versions of its knowledge. Its mean and intervals mix "
+        "them: remove the results of one version and run again."
+        for method, own in marks.items()
+        if len(own) > 1
+    ]
+    return notes
+
+
+def _all_versions(cells: Sequence[Result]) -> dict[str, Counter[str]]:
+    found: dict[str, Counter[str]] = {}
+    for cell in cells:
+        for name, version in cell.get("versions", {}).items():
+            found.setdefault(name, Counter())[str(version)] += 1
+    return found

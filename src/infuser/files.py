@@ -1,0 +1,110 @@
+"""Files and folders appear whole or not at all: written under a temporary name, then renamed.
+
+What a killed process leaves behind starts with a dot and ends in ".part"; the next one that writes to the same place
+clears it away.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import IO, Any
+
+from infuser.errors import InputError
+
+
+@contextmanager
+def whole_folder(folder: str | Path) -> Iterator[Path]:
+    """Yield an empty folder that takes the name `folder` when all went well, in place of what was there."""
+    folder = Path(folder)
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        _clear_left_overs(folder)
+        draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".part", dir=folder.parent))
+    except OSError as error:
+        raise InputError(f"Cannot write {str(folder)!r}: {error}. Choose a place you may write to.") from error
+    try:
+        with held(draft):
+            inside = draft / "new"
+            inside.mkdir()
+            yield inside
+            if folder.exists():
+                folder.rename(draft / "old")
+            try:
+                inside.rename(folder)
+            except OSError:
+                with suppress(FileNotFoundError):
+                    (draft / "old").rename(folder)
+                raise
+    finally:
+        shutil.rmtree(draft, ignore_errors=True)
+
+
+@contextmanager
+def whole_file(path: str | Path, mode: str = "w") -> Iterator[IO[Any]]:
+    """Open a file for writing under a temporary name; it gets its own when all went well, else nothing is left."""
+    path = Path(path)
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}.part")
+    text: dict[str, Any] = {} if "b" in mode else {"encoding": "utf-8", "newline": "\n"}
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        file = unfinished.open(mode, **text)
+    except OSError as error:
+        raise InputError(f"Cannot write {str(path)!r}: {error}. Choose a file in a folder you may write to.") from error
+    try:
+        with file:
+            yield file
+        try:
+            unfinished.replace(path)
+        except OSError as error:
+            raise InputError(f"Cannot write {str(path)!r}: {error}. Choose another name.") from error
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def write_whole(path: str | Path, content: str | bytes) -> Path:
+    """Write a file so that no reader ever sees half of it; folders above it are made when missing."""
+    # "replace": a lone surrogate in somebody's text must not cost them the report
+    raw = content if isinstance(content, bytes) else content.encode("utf-8", "replace")
+    with whole_file(path, "wb") as file:
+        file.write(raw)
+    return Path(path)
+
+
+def _clear_left_overs(folder: Path) -> None:
+    """Remove the drafts of processes that were killed; a living one holds its draft."""
+    for draft in folder.parent.glob(f".{folder.name}.*.part"):
+        if not draft.is_dir():
+            continue
+        if (draft / "old").exists() and not folder.exists():  # killed between its two renames: nothing may be lost
+            (draft / "old").rename(folder)
+        with suppress(OSError), held(draft):
+            shutil.rmtree(draft, ignore_errors=True)
+
+
+@contextmanager
+def held(folder: Path) -> Iterator[None]:
+    """Hold a folder until the end, or until the process ends; OSError if another process holds it."""
+    if sys.platform == "win32":  # there, a folder with open files cannot be removed anyway
+        yield
+        return
+    import fcntl
+
+    handle = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(handle)
+
+
+def digest_of(value: Any, default: Callable[[Any], Any] | None = None) -> str:
+    """Return a short digest of plain values; `default` converts what JSON cannot hold."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True, default=default).encode()).hexdigest()[:12]

@@ -1,0 +1,152 @@
+"""A corpus as Spark reads it: frames of lines, of rows, or of whole files, and how executors make blocks of each.
+
+Lines of plain text and JSON and rows of Parquet are split among executors however large a file is. CSV, TSV and .zst
+files go to an executor whole, because only a file's beginning says how to read the rest.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+import pyarrow as pa
+import pyarrow.parquet
+
+from infuser.errors import InputError
+from infuser.tables.blocks import unpacked
+from infuser.tables.corpus.files import CorpusFile, Format, RawBlock, find_files, format_of, read_stream
+from infuser.tables.corpus.parquet_blocks import check_schema, write_rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+Batches = Iterator[pa.RecordBatch]
+
+BLOCK = 8 << 20
+LARGEST_FILE = 1 << 30
+"""Files that go to an executor whole may be so large, in bytes as they are on disk."""
+_MARK = b"\xef\xbb\xbf"
+_PATTERN_SIGNS = re.compile(r"([\[\]{}*?\\])")
+
+
+class Reader(Protocol):
+    """Makes raw blocks of the batches of a frame; it travels to the executors."""
+
+    def __call__(self, batches: Batches) -> Iterator[RawBlock]: ...
+
+
+def open_frames(
+    session: SparkSession, paths: Sequence[str | Path], columns: Sequence[str], format: Format | None
+) -> list[tuple[DataFrame, Reader]]:
+    """Return the corpus as frames, each with what reads it; files of one kind share a frame."""
+    from pyspark.sql import functions
+
+    frames: list[tuple[DataFrame, Reader]] = []
+    for kind, files in _by_kind(paths, format).items():
+        places = [_address(file.path) for file in files]
+        if kind in ("text", "jsonl"):
+            lines = session.read.text(places, lineSep="\n")
+            bytes_of_lines = lines.select(functions.col("value").cast("binary").alias("line"))
+            frames.append((bytes_of_lines, _Lines(CorpusFile(_named(files), files[0].format))))
+        elif kind == "parquet":
+            rows = session.read.parquet(*places)
+            for file in files:
+                check_schema(file.path, _schema(session, file), columns)
+            cells = [functions.col(f"`{column}`").alias(column) for column in columns]
+            frames.append((rows.select(*cells), _Rows(CorpusFile(_named(files), "parquet"))))
+        else:
+            whole = session.read.format("binaryFile").load(places)
+            large = whole.where(functions.col("length") > LARGEST_FILE).select("path", "length").head()
+            if large is not None:
+                raise InputError(
+                    f"{large['path']} has {large['length']:,} bytes; of this kind an executor reads whole files, of up "
+                    f"to {LARGEST_FILE:,}. Write it as Parquet or JSON lines, or in several files."
+                )
+            # one file per task: they may be large
+            spread = whole.select("path", "content").repartition(max(1, whole.count()))
+            frames.append((spread, _Files(files[0].format, tuple(columns))))
+    return frames
+
+
+def _by_kind(paths: Sequence[str | Path], format: Format | None) -> dict[str, list[CorpusFile]]:
+    """Return the files by how Spark reads them."""
+    remote = [str(path) for path in paths if "://" in str(path)]
+    here = [path for path in paths if "://" not in str(path)]
+    files = find_files(here, format) if here or not remote else []
+    hidden = next((file.path for file in files if Path(file.path).name.startswith(("_", "."))), None)
+    if hidden:
+        raise InputError(f"Spark passes over files whose names begin with _ or a dot, such as {hidden}. Rename it.")
+    for address in remote:  # only Spark can look there
+        found = format or format_of(Path(address))
+        if found is None:
+            raise InputError(f"Cannot tell the format of {address} from its name. Name it with --format.")
+        files.append(CorpusFile(address, found))
+    kinds: dict[str, list[CorpusFile]] = {}
+    for file in files:
+        whole = file.format in ("csv", "tsv") or file.path.lower().endswith(".zst")
+        kinds.setdefault(f"whole {file.format}" if whole else file.format, []).append(file)
+    return kinds
+
+
+def _schema(session: SparkSession, file: CorpusFile) -> pa.Schema:
+    """Return the columns of a Parquet file; Spark takes those of one file for those of all."""
+    from pyspark.sql.pandas.types import to_arrow_schema
+
+    if "://" not in file.path:
+        return pyarrow.parquet.read_schema(file.path)
+    return to_arrow_schema(session.read.parquet(file.path).schema)
+
+
+def _address(path: str) -> str:
+    if "://" in path:
+        return path
+    return "file://" + _PATTERN_SIGNS.sub(r"\\\1", str(Path(path).absolute()))  # a name is no pattern
+
+
+def _named(files: Sequence[CorpusFile]) -> str:
+    return files[0].path if len(files) == 1 else f"{files[0].path} and {len(files) - 1} more"
+
+
+@dataclass(frozen=True)
+class _Lines:
+    file: CorpusFile
+
+    def __call__(self, batches: Batches) -> Iterator[RawBlock]:
+        held: list[bytes] = []
+        n_bytes = 0
+        for batch in batches:
+            for line in batch["line"].to_pylist():
+                held.append(line.removeprefix(_MARK))
+                n_bytes += len(line) + 1
+                if n_bytes >= BLOCK:
+                    yield self._block(held)
+                    held, n_bytes = [], 0
+        if held:
+            yield self._block(held)
+
+    def _block(self, lines: Sequence[bytes]) -> RawBlock:
+        return RawBlock(self.file, 0, 1, b"\n".join([*lines, b""]))
+
+
+@dataclass(frozen=True)
+class _Rows:
+    file: CorpusFile
+
+    def __call__(self, batches: Batches) -> Iterator[RawBlock]:
+        for batch in batches:
+            yield RawBlock(self.file, 0, 1, write_rows([batch]))
+
+
+@dataclass(frozen=True)
+class _Files:
+    format: Format
+    columns: tuple[str, ...]
+
+    def __call__(self, batches: Batches) -> Iterator[RawBlock]:
+        for batch in batches:
+            for path, content in zip(batch["path"].to_pylist(), batch["content"], strict=True):
+                with unpacked(path, pa.BufferReader(content.as_buffer())) as stream:
+                    yield from read_stream(CorpusFile(path, self.format), stream, self.columns, BLOCK)

@@ -1,1 +1,0 @@
-"""Files as people have them: lines, lists, tables with named columns, and sources of knowledge. Loads without torch."""

@@ -1,0 +1,164 @@
+"""The texts of an input in pieces, and one piece annotated: the unit of work, of resuming and of checking."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from infuser.errors import InputError, SourceError
+from infuser.sources.annotating.columns import ask, encode
+from infuser.sources.annotating.files import Written, write_arrow
+from infuser.sources.annotating.remembering import content_key, forget_nothing
+from infuser.types import Source, join_pair
+
+TEXTS = 2_048
+CHARACTERS = 1 << 24
+"""A shard holds so many texts, or fewer if they are long: memory depends on neither their number nor their length."""
+_BATCH = 256
+
+Row = tuple[str, str | None]
+"""A text and its pair."""
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """A first look at an input: how much there is, and what tells it from any other."""
+
+    n_texts: int
+    sha256: str
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """One annotated piece: its file and how much was found, per source."""
+
+    number: int
+    n_texts: int
+    written: Written
+    found: list[dict[str, int]]
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as plain values."""
+        return {**self.written.to_json(), "n_texts": self.n_texts, "found": self.found}
+
+    @classmethod
+    def from_json(cls, number: int, values: Mapping[str, Any]) -> Shard:
+        """Return it from what `to_json` returned."""
+        written = Written(values["file"], values["bytes"], values["sha256"])
+        return cls(number, values["n_texts"], written, values["found"])
+
+
+def shard_file(number: int) -> str:
+    """Return the name of a shard."""
+    return f"shard-{number:05d}.arrow"
+
+
+def read_rows(examples: Iterable[Any]) -> Iterator[Row]:
+    """Yield text and pair of examples: texts, or mappings with `text` and perhaps `pair`."""
+    for number, example in enumerate(examples):
+        text, pair = (example.get("text"), example.get("pair")) if isinstance(example, Mapping) else (example, None)
+        for side in (text,) if pair is None else (text, pair):
+            if not isinstance(side, str):
+                raise InputError(
+                    f"Example {number} (counted from 0) has a {type(side).__name__} where a text is wanted: "
+                    f"{str(side)[:40]!r}. Give texts, or mappings with 'text' and perhaps 'pair'."
+                )
+            try:
+                side.encode()
+            except UnicodeEncodeError as error:
+                raise InputError(
+                    f"Example {number} (counted from 0) holds half of a character (a lone surrogate) at place "
+                    f"{error.start}. Read its file with encoding='utf-8', errors='replace'."
+                ) from error
+        yield text, pair  # type: ignore[misc]  # checked above
+
+
+def look_through(rows: Iterable[Row]) -> Survey:
+    """Return how many texts there are, and their digest."""
+    running = RunningDigest()
+    for row in rows:
+        running.add(row)
+    return running.survey()
+
+
+class RunningDigest:
+    """The digest of texts that pass by."""
+
+    def __init__(self) -> None:
+        self._n_texts, self._hash = 0, hashlib.sha256()
+
+    def add(self, row: Row) -> None:
+        """Count one text in."""
+        for side in row:  # with lengths, so that nothing can move from one text to the next
+            raw = b"" if side is None else side.encode()
+            self._hash.update((b"-" if side is None else b"%d:" % len(raw)) + raw)
+        self._n_texts += 1
+
+    def survey(self) -> Survey:
+        """Return what passed by so far."""
+        return Survey(self._n_texts, self._hash.hexdigest())
+
+
+def cut(rows: Iterable[Row]) -> Iterator[list[Row]]:
+    """Yield the rows of one shard after another."""
+    piece: list[Row] = []
+    n_characters = 0
+    for row in rows:
+        piece.append(row)
+        n_characters += len(row[0]) + len(row[1] or "")
+        if len(piece) == TEXTS or n_characters >= CHARACTERS:
+            yield piece
+            piece, n_characters = [], 0
+    if piece:
+        yield piece
+
+
+def write_shard(
+    folder: Path, number: int, rows: Sequence[Row], sources: Sequence[Source], tell: Callable[[int], None]
+) -> Shard:
+    """Annotate the rows of one shard and write it; `tell` hears how many texts were done since it was last told."""
+    return keep_shard(folder, number, *annotate_rows(rows, sources, tell))
+
+
+def annotate_rows(
+    rows: Sequence[Row], sources: Sequence[Source], tell: Callable[[int], None]
+) -> tuple[pa.RecordBatch, list[dict[str, int]]]:
+    """Return the content of a shard, and how much each source found."""
+    joined = [join_pair(*row) for row in rows]
+    found: list[list[Any]] = [[] for _ in sources]
+    for start in range(0, len(joined), _BATCH):
+        texts = joined[start : start + _BATCH]
+        for of_source, source in zip(found, sources, strict=True):
+            of_source += ask(source, texts)
+        tell(len(texts))
+    columns: dict[str, pa.Array] = {
+        "text": pa.array([text for text, _ in rows], pa.large_string()),
+        "pair": pa.array([pair for _, pair in rows], pa.large_string()),
+        "key": pa.array([content_key(text) for text in joined], pa.binary(16)),
+    }
+    for place, (of_source, source) in enumerate(zip(found, sources, strict=True)):
+        try:
+            columns[f"source_{place}"] = encode(of_source)
+        except SourceError as error:
+            raise SourceError(f"{type(source).__name__}: {error}") from error
+    forget_nothing(sources)
+    return pa.record_batch(columns), [_counts(of_source) for of_source in found]
+
+
+def keep_shard(folder: Path, number: int, content: pa.RecordBatch, found: list[dict[str, int]]) -> Shard:
+    """Write the content of a shard, wherever it was made."""
+    return Shard(number, content.num_rows, write_arrow(folder / shard_file(number), content), found)
+
+
+def _counts(found: Sequence[Any]) -> dict[str, int]:
+    return {
+        "texts": sum(1 for one in found if one.spans or one.terms),
+        "spans": sum(len(one.spans) for one in found),
+        "links": sum(len(one.links) for one in found),
+        "terms": sum(len(one.terms) for one in found),
+    }

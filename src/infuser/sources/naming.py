@@ -1,0 +1,153 @@
+"""Sources as people name them in words and files.
+
+    spacy-entities                      a kind with its default settings
+    graph=triples.tsv,hops=2            a kind, where its knowledge lies, and settings (values as in TOML)
+    knowledge/wordnet                   a folder that infuser built; it says itself what it is
+    sources.toml                        all sources of a TOML or JSON file
+
+Each becomes one source and so one map. What list files hold is told in `lists.py`.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import infuser.sources  # noqa: F401  # enters the classes into the registry
+from infuser.errors import InputError
+from infuser.registry import SOURCES
+from infuser.sources.lists import LISTED, read_aliases, read_list
+from infuser.sources.settings import check_complete, check_settings, fields_of
+from infuser.tables.files import read_json, read_toml
+from infuser.types import Source
+
+_KIND_OF_FOLDER = {
+    "graph": "graph",
+    "gazetteer": "entities",
+    "entities": "entities",
+    "candidates": "candidates",
+    "correlation": "correlation",
+}
+"""Which source reads which kind of folder that infuser built."""
+_SETTING = re.compile(r",(?=\w+=)")
+_OPENING = "\"'[{"
+
+
+def read_named(given: str) -> list[Source]:
+    """Return what one --source names."""
+    first, settings = _split(given)
+    kind, equals, place = first.partition("=")
+    if equals and kind in SOURCES:
+        return [from_path(kind, Path(place), check_settings(kind, settings, f"--source {given}"))]
+    path = Path(first)
+    if path.is_dir():
+        return [_from_folder(path, settings, given)]
+    if path.suffix.lower() in (".toml", ".json"):
+        if settings:
+            raise InputError(f"--source {given}: the settings of a sources file's sources stand in the file.")
+        return from_file(path)
+    if equals:
+        SOURCES[kind]  # says which kinds there are
+    if "/" in first or "\\" in first:
+        raise InputError(f"--source {given}: there is no folder {first!r}. A file needs its kind, as in graph={first}.")
+    return [from_entry({"kind": first, **settings}, f"--source {given}", Path())]
+
+
+def _split(given: str) -> tuple[str, dict[str, Any]]:
+    """Return what stands before the settings, and the settings."""
+    first, *parts = _SETTING.split(given)
+    settings: dict[str, Any] = {}
+    while parts:
+        name, _, written = parts.pop(0).partition("=")
+        value = _value(written)
+        while value is None and written[:1] in _OPENING and parts:  # a comma inside quotes or brackets
+            written = f"{written},{parts.pop(0)}"
+            value = _value(written)
+        settings[name] = written if value is None else value
+    return first, settings
+
+
+def _value(written: str) -> Any:
+    """Return a value as TOML reads it; None for what is no TOML: a word or a path without quotes."""
+    try:
+        return tomllib.loads(f"value = {written}")["value"]
+    except tomllib.TOMLDecodeError:
+        return None
+
+
+def _from_folder(path: Path, settings: Mapping[str, Any], given: str) -> Source:
+    from infuser.knowledge.artifact import kind_of
+
+    built = kind_of(path)
+    if built not in _KIND_OF_FOLDER:
+        what = "is no folder that infuser built" if built is None else f"holds {built}, which is no source"
+        raise InputError(f"--source {given}: {str(path)!r} {what}. Name its kind, as in KIND={path}.")
+    kind = _KIND_OF_FOLDER[built]
+    return from_path(kind, path, check_settings(kind, settings, f"--source {given}"))
+
+
+def from_path(kind: str, path: Path, settings: Mapping[str, Any]) -> Source:
+    """Return the source of a list file, or of any other place that its first setting names."""
+    settings = _with_aliases(settings)
+    if kind in LISTED and not path.is_dir():
+        return read_list(kind, path, settings)
+    if kind in LISTED:
+        from infuser.knowledge.artifact import kind_of
+
+        if kind_of(path) is None:
+            raise InputError(f"{str(path)!r} is a folder, but none that infuser built. Give a file, or a built folder.")
+    return _made(kind, {_first_setting(kind): str(path), **settings}, str(path))
+
+
+def from_file(path: Path) -> list[Source]:
+    """Return the sources that a TOML or JSON file lists; its paths start from where it lies."""
+    listed = read_json(path) if path.suffix.lower() == ".json" else read_toml(path, "sources file")
+    entries = listed.get("source") if isinstance(listed, dict) else listed
+    if not isinstance(entries, list) or not entries:
+        raise InputError(f"{path} lists no sources. Write [[source]] tables with kind = 'entities' and file = '...'.")
+    return [from_entry(entry, f"{path}, source {number}", path.parent) for number, entry in enumerate(entries, start=1)]
+
+
+def from_entry(entry: object, where: str, folder: Path) -> Source:
+    """Return the source of one table of a file: kind, and if it needs them file and settings."""
+    if not isinstance(entry, dict) or not isinstance(entry.get("kind"), str):
+        raise InputError(f"{where} has no kind. Known kinds: {', '.join(SOURCES)}.")
+    kind = entry["kind"]
+    # some kinds have a setting of their own called file, which is then the first one
+    given = {name: value for name, value in entry.items() if name not in ("kind", "file")}
+    settings = check_settings(kind, given, where)
+    if isinstance(settings.get("aliases"), str):
+        settings["aliases"] = str(folder / settings["aliases"])
+    if "file" in entry:
+        return from_path(kind, _found(folder, str(entry["file"])), settings)
+    return _made(kind, _with_aliases(settings), where)
+
+
+def _with_aliases(settings: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return settings with the names of a graph's entities themselves where a file of them was given."""
+    given = settings.get("aliases")
+    return {**settings, "aliases": read_aliases([Path(given)])} if isinstance(given, str) else settings
+
+
+def _found(folder: Path, written: str) -> Path:
+    """Return a path that starts from a folder; what is no path there, such as a pipeline's name, stays as it is."""
+    return folder / written if (folder / written).exists() or Path(written).suffix else Path(written)
+
+
+def _made(kind: str, settings: Mapping[str, Any], where: str) -> Source:
+    check_complete(kind, settings, where)
+    try:
+        source: Source = SOURCES[kind](**settings)
+    except (TypeError, ValueError) as error:
+        raise InputError(f"{where}: {error}") from error
+    return source
+
+
+def _first_setting(kind: str) -> str:
+    for field in fields_of(kind):
+        if not field.kw_only:
+            return field.name
+    raise InputError(f"A {kind} source takes no path. Give its settings: {kind},setting=value.")

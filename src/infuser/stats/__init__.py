@@ -1,0 +1,1 @@
+"""Statistics: metrics, intervals, paired comparisons and resampling."""

@@ -1,0 +1,257 @@
+"""An honest comparison: same seeds, paired, with intervals over seeds and over test examples."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from infuser.errors import InputError
+from infuser.stats.intervals import (
+    Interval,
+    Metric,
+    auc,
+    bootstrap_values,
+    paired_p_value,
+    percentile_interval,
+    t_interval,
+)
+
+if TYPE_CHECKING:
+    from rich.table import Table
+
+Verdict: TypeAlias = Literal["helps", "hurts", "no evidence"]
+
+
+@dataclass(frozen=True, eq=False)
+class Arm:
+    """One way of training: its test scores for every seed, in the same order of seeds and examples as the others."""
+
+    name: str
+    scores_per_seed: Sequence[NDArray[Any]]
+    """Per seed one score per test example; for AUC the probability of the positive class."""
+    extra_weights: int = 0
+    """Weights it has and the plain model has not."""
+    seconds: Sequence[float] = ()
+    """Training time of each seed."""
+
+
+@dataclass(frozen=True)
+class ArmResult:
+    """What one arm reached."""
+
+    name: str
+    per_seed: tuple[float, ...]
+    mean: float
+    interval: Interval | None
+    """95 % t-interval over seeds; None with one seed, or if all seeds are alike."""
+    extra_weights: int
+    seconds: float | None
+    """Mean training time of a seed."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One arm minus another, paired by seed and by test example."""
+
+    arm: str
+    against: str
+    per_seed: tuple[float, ...]
+    mean: float
+    over_seeds: Interval | None
+    """95 % t-interval over seeds: would other seeds say the same? None with one seed, or if all seeds are alike."""
+    over_examples: Interval | None
+    """95 % bootstrap interval over test examples: would other test examples say the same?"""
+    verdict: Verdict
+    """"helps" or "hurts" only when both intervals exclude 0."""
+    p_value: float | None = None
+    """Of the paired t-test over seeds; None with one seed, or if all seeds are alike."""
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The arms, their differences to the first one, and what follows."""
+
+    metric: str
+    arms: tuple[ArmResult, ...]
+    differences: tuple[Difference, ...]
+    n_examples: int
+    n_groups: int | None
+    """How many groups of examples the bootstrap drew from; None when it drew single examples."""
+    rounds: int
+    """Bootstrap rounds."""
+
+    @property
+    def verdicts(self) -> list[str]:
+        """One sentence per difference."""
+        return [_sentence(self.metric, difference) for difference in self.differences]
+
+    @property
+    def verdict(self) -> str:
+        """The sentence about the second arm against the first, which is what the comparison was made for."""
+        return self.verdicts[0]
+
+    def to_json(self) -> str:
+        """Return the comparison as JSON text."""
+        return json.dumps(asdict(self), indent=2, ensure_ascii=False, allow_nan=False)
+
+    @classmethod
+    def from_json(cls, text: str) -> Comparison:
+        """Return the comparison that `to_json` wrote."""
+        try:
+            values = json.loads(text)
+            arms = tuple(ArmResult(**_with_tuples(arm)) for arm in values.pop("arms"))
+            differences = tuple(Difference(**_with_tuples(difference)) for difference in values.pop("differences"))
+            return cls(arms=arms, differences=differences, **values)
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
+            raise InputError(f"Not a comparison: {error!r}. Give the text that Comparison.to_json returned.") from error
+
+    def to_text(self) -> Table:
+        """Return a rich table for the terminal."""
+        from infuser.reports.table import terminal_table
+
+        return terminal_table(self)
+
+    def to_markdown(self) -> str:
+        """Return a Markdown table with the verdicts below it."""
+        from infuser.reports.table import markdown_table
+
+        return markdown_table(self)
+
+
+def compare(
+    arms: Sequence[Arm],
+    labels: ArrayLike,
+    *,
+    metric: Metric = auc,
+    metric_name: str = "",
+    groups: ArrayLike | None = None,
+    also: Sequence[tuple[str, str]] = (),
+    rounds: int = 2000,
+    seed: int = 0,
+) -> Comparison:
+    """Compare every arm with the first one, and each pair of names in `also`, on the same seeds and examples.
+
+    `metric` takes (labels, scores) and is higher when better; `groups` names the group of each test example when
+    examples are not independent (for instance the test term they are about).
+    """
+    truth = _checked(arms, np.asarray(labels), metric)
+    runs = [[np.asarray(scores) for scores in arm.scores_per_seed] for arm in arms]
+    reached = [tuple(float(metric(truth, scores)) for scores in run) for run in runs]
+    _check_reached(arms, reached)
+    resampled = bootstrap_values(truth, runs, metric=metric, groups=groups, rounds=rounds, seed=seed)
+
+    place = {arm.name: at for at, arm in enumerate(arms)}
+    pairs = [(arm.name, arms[0].name) for arm in arms[1:]] + list(also)
+    unknown = sorted({name for pair in pairs for name in pair} - place.keys())
+    if unknown:
+        raise InputError(f"No arm is called {unknown[0]!r}. Arms: {', '.join(place)}.")
+
+    differences = []
+    for name, against in pairs:
+        one, other = place[name], place[against]
+        per_seed = [a - b for a, b in zip(reached[one], reached[other], strict=True)]
+        differences.append(paired_difference(name, against, per_seed, resampled[:, one] - resampled[:, other]))
+
+    return Comparison(
+        metric=metric_name or getattr(metric, "__name__", "metric").replace("_", " ").replace("auc", "AUC"),
+        arms=tuple(_result(arm, values) for arm, values in zip(arms, reached, strict=True)),
+        differences=tuple(differences),
+        n_examples=len(truth),
+        n_groups=None if groups is None else len(np.unique(np.asarray(groups))),
+        rounds=rounds,
+    )
+
+
+def paired_difference(
+    arm: str,
+    against: str,
+    per_seed: Sequence[float],
+    resampled: NDArray[np.float64] | None,
+    *,
+    higher_is_better: bool = True,
+) -> Difference:
+    """Return what follows from an arm's differences to another, by seed and by bootstrap round (None: no rounds)."""
+    values = tuple(float(value) for value in per_seed)
+    over_seeds = t_interval(values)
+    over_examples = None if resampled is None else percentile_interval(resampled)
+    verdict = _verdict(over_seeds, over_examples, higher_is_better=higher_is_better)
+    p_value = paired_p_value(values)
+    return Difference(arm, against, values, float(np.mean(values)), over_seeds, over_examples, verdict, p_value)
+
+
+def signed_range(interval: Interval | None) -> str:
+    """Return an interval of a difference for people."""
+    return "unknown" if interval is None else f"[{interval[0]:+.3f}, {interval[1]:+.3f}]"
+
+
+def _result(arm: Arm, values: tuple[float, ...]) -> ArmResult:
+    seconds = float(np.mean(arm.seconds)) if len(arm.seconds) else None
+    return ArmResult(arm.name, values, float(np.mean(values)), t_interval(values), int(arm.extra_weights), seconds)
+
+
+def _verdict(over_seeds: Interval | None, over_examples: Interval | None, *, higher_is_better: bool) -> Verdict:
+    if over_seeds is None or over_examples is None:
+        return "no evidence"
+    if over_seeds[0] > 0 and over_examples[0] > 0:
+        return "helps" if higher_is_better else "hurts"
+    if over_seeds[1] < 0 and over_examples[1] < 0:
+        return "hurts" if higher_is_better else "helps"
+    return "no evidence"
+
+
+def _sentence(metric: str, difference: Difference) -> str:
+    arm, against = difference.arm, difference.against
+    over_examples = f"{signed_range(difference.over_examples)} over test examples"
+    n_seeds = len(difference.per_seed)
+    if difference.over_seeds is None and n_seeds > 1:
+        return (
+            f"No evidence over seeds that {arm} differs from {against}: {metric} {difference.mean:+.3f} with every "
+            f"seed alike ({over_examples})."
+        )
+    opening = {
+        "helps": f"{arm} helps: {metric} is {abs(difference.mean):.3f} higher than {against}",
+        "hurts": f"{arm} hurts: {metric} is {abs(difference.mean):.3f} lower than {against}",
+        "no evidence": f"No evidence that {arm} differs from {against}: {metric} {difference.mean:+.3f}",
+    }[difference.verdict]
+    if difference.over_seeds is None:
+        return f"{opening} with one seed ({over_examples}); run at least two seeds to know more."
+    over_seeds = f"{signed_range(difference.over_seeds)} over {n_seeds} seeds"
+    return f"{opening} (95 % interval {over_seeds}, {over_examples})."
+
+
+def _with_tuples(values: dict[str, Any]) -> dict[str, Any]:
+    return {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
+
+
+def _checked(arms: Sequence[Arm], labels: NDArray[Any], metric: Metric) -> NDArray[Any]:
+    """Return the labels, or say why the arms cannot be compared."""
+    names = [arm.name for arm in arms]
+    if len(arms) < 2 or len(set(names)) != len(names):
+        raise InputError(f"A comparison needs two or more arms with names of their own; got {names}.")
+    if metric is auc and set(np.unique(labels).tolist()) != {0, 1}:
+        raise InputError(f"AUC needs labels 0 and 1, both present; got {np.unique(labels).tolist()[:5]}.")
+    n_seeds = len(arms[0].scores_per_seed)
+    for arm in arms:
+        if len(arm.scores_per_seed) != n_seeds or n_seeds == 0:
+            raise InputError(
+                f"Arm {arm.name!r} has {len(arm.scores_per_seed)} seeds and {names[0]!r} has {n_seeds}. "
+                "A paired comparison needs the same seeds for every arm, at least one."
+            )
+        for at, scores in enumerate(arm.scores_per_seed):
+            if np.shape(scores)[:1] != labels.shape[:1] or not np.isfinite(np.asarray(scores, np.float64)).all():
+                raise InputError(
+                    f"Seed {at} of arm {arm.name!r} has scores of shape {np.shape(scores)} for {len(labels)} labels, "
+                    "or scores that are not finite. Give one finite score per test example."
+                )
+    return labels
+
+
+def _check_reached(arms: Sequence[Arm], reached: Sequence[tuple[float, ...]]) -> None:
+    for arm, values in zip(arms, reached, strict=True):
+        if not np.isfinite(values).all():
+            raise InputError(f"The metric of arm {arm.name!r} is not a finite number: {values}. Check the test labels.")

@@ -1,0 +1,188 @@
+"""Rows of a table become examples: which columns hold text, pair and label, and which labels there are."""
+
+from __future__ import annotations
+
+import difflib
+import math
+import random
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from infuser.errors import InputError
+from infuser.tables.files import BadRow, Place, kind_of_file
+from infuser.tables.records import HEADED, Record, read_records
+
+if TYPE_CHECKING:
+    from infuser.tables.skipped import Skipped
+
+
+@dataclass(frozen=True, slots=True)
+class Columns:
+    """Which columns of a table are read."""
+
+    text: str = "text"
+    pair: str | None = None
+    """None takes the column "pair" if there is one."""
+    label: str | None = None
+    """None reads no labels."""
+
+
+def read_examples(path: Path, columns: Columns, skipped: Skipped | None = None) -> Iterator[Record]:
+    """Yield where each example stands and the example: text, pair (or None) and, if asked for, label as a string.
+
+    A row that cannot be read is an error; with `skipped` it is counted there and left out.
+    """
+    wanted = [columns.text, columns.pair or "pair", *([] if columns.label is None else [columns.label])]
+    for place, record in read_records(path, skipped, columns=wanted):
+        try:
+            yield place, make_example(place, record, columns)
+        except BadRow as bad:
+            bad.settle(skipped)
+
+
+def make_example(place: Place, record: Mapping[str, Any], columns: Columns) -> dict[str, Any]:
+    """Return the example of one row: text, pair (or None) and, if asked for, label as a string."""
+    example: dict[str, Any] = {"text": _text(place, record, columns.text, "text"), "pair": None}
+    pair = columns.pair or "pair"
+    if columns.pair or record.get(pair) is not None:
+        example["pair"] = _text(place, record, pair, "pair")
+    if columns.label is not None:
+        example["label"] = read_label(place, record, columns.label)
+    return example
+
+
+def read_all_examples(path: Path, columns: Columns) -> list[Record]:
+    """Return all examples of a table, at least one."""
+    examples = list(read_examples(path, columns))
+    if not examples:
+        raise InputError(f"{path} holds no examples. Give at least one row.")
+    return examples
+
+
+def list_labels(examples: Sequence[Record]) -> list[str]:
+    """Return the labels that occur, numbers in their order and words in the alphabet's."""
+    found = {example["label"] for _, example in examples}
+    if len(found) < 2:
+        raise InputError(
+            f"All {len(examples)} training examples have the label {found.pop()!r}. Give examples of two or more."
+        )
+    if all(_is_whole(label) for label in found):
+        return sorted(found, key=int)
+    fraction = next((label for label in sorted(found) if _is_number(label) and not _is_whole(label)), None)
+    if fraction is not None and all(_is_number(label) for label in found):
+        raise InputError(
+            f"The labels are numbers such as {fraction}, but this command trains classifiers. For scores, use "
+            "infuser.train in Python with num_labels=1, or a bench task of the kind 'table' with regression = true."
+        )
+    return sorted(found)
+
+
+def number_labels(examples: Sequence[Record], labels: Sequence[str]) -> list[dict[str, Any]]:
+    """Return the examples with the number of their label instead of its name."""
+    numbers = {label: number for number, label in enumerate(labels)}
+    numbered = []
+    for where, example in examples:
+        if example["label"] not in numbers:
+            raise InputError(
+                f"{where} has the label {example['label']!r}, which no training example has. Known: "
+                f"{', '.join(labels[:20])}."
+            )
+        numbered.append({**example, "label": numbers[example["label"]]})
+    return numbered
+
+
+def hold_out(examples: Sequence[Record], *, share: float, seed: int) -> tuple[list[Record], list[Record]]:
+    """Return (kept, held out): at random, the same share of every label and at least one of each."""
+    chance = random.Random(seed)
+    places: dict[str, list[int]] = {}
+    for place, (_, example) in enumerate(examples):
+        places.setdefault(example["label"], []).append(place)
+    held = set()
+    for label, of_label in sorted(places.items()):
+        if len(of_label) < 2:
+            raise InputError(
+                f"There is one example of the label {label!r}, so none can be held out for evaluation. Give more, or a "
+                "file of its own: --dev FILE, in settings dev = FILE."
+            )
+        held.update(chance.sample(of_label, max(1, round(share * len(of_label)))))
+    return _parted(examples, held)
+
+
+def hold_out_groups(
+    examples: Sequence[Record], groups: Sequence[str], *, share: float, seed: int
+) -> tuple[list[Record], list[Record]]:
+    """Return (kept, held out): whole groups at random, at least one of them on either side."""
+    names = sorted(set(groups))
+    if len(names) < 2:
+        raise InputError(
+            f"All {len(examples)} examples are in one group, so none can be held out for evaluation. Give more groups, "
+            "or a file of its own: dev = FILE."
+        )
+    n_held = min(max(1, round(share * len(names))), len(names) - 1)
+    chosen = set(random.Random(seed).sample(names, n_held))
+    return _parted(examples, {place for place, group in enumerate(groups) if group in chosen})
+
+
+def _parted(examples: Sequence[Record], held: Container[int]) -> tuple[list[Record], list[Record]]:
+    return (
+        [example for place, example in enumerate(examples) if place not in held],
+        [example for place, example in enumerate(examples) if place in held],
+    )
+
+
+def read_label(place: Place, record: Mapping[str, Any], column: str) -> str:
+    """Return what a column that holds one word or number says, as a string."""
+    value = _cell(place, record, column, "label")
+    if isinstance(value, bool):
+        return str(value).lower()
+    if not isinstance(value, str | int | float) or not str(value).strip():
+        why = f"has the label {str(value)[:40]!r} in {column!r}"
+        raise BadRow(place, why, str(record), advice="Give a word or a whole number.")
+    return str(value).strip()
+
+
+def read_score(place: Place, record: Mapping[str, Any], column: str) -> float:
+    """Return the number that a column holds."""
+    said = read_label(place, record, column)
+    said = {"true": "1", "false": "0"}.get(said, said)
+    if not _is_number(said) or not math.isfinite(float(said)):
+        raise BadRow(place, f"has {said[:40]!r} in {column!r}, not a number", str(record), advice="Mend or drop it.")
+    return float(said)
+
+
+def _text(place: Place, record: Mapping[str, Any], column: str, role: str) -> str:
+    value = _cell(place, record, column, role)
+    if not isinstance(value, str):
+        raise BadRow(place, f"has {str(value)[:40]!r} ({type(value).__name__}) as {column!r}, not a text", str(record))
+    try:
+        value.encode()
+    except UnicodeEncodeError as error:
+        raise BadRow(place, f"has half of a character (a lone surrogate) in {column!r}", repr(value)) from error
+    return value
+
+
+def _cell(place: Place, record: Mapping[str, Any], column: str, role: str) -> Any:
+    if column in record:
+        return record[column]
+    near = difflib.get_close_matches(column, list(record), n=1)
+    hint = f"Did you mean {near[0]!r}? " if near else ""
+    chosen = f"Say which one holds the {role}: --{role}-column NAME, or the task's setting."
+    advice = f"{hint}Columns: {', '.join(map(str, record))}. {chosen}"
+    missing = BadRow(place, f"has no column {column!r}", str(dict(record)), advice=advice)
+    if kind_of_file(place.path) in HEADED:  # then no row of the file has it
+        raise InputError(str(missing))
+    raise missing
+
+
+def _is_whole(label: str) -> bool:
+    return label.removeprefix("-").isdecimal()
+
+
+def _is_number(label: str) -> bool:
+    try:
+        float(label)
+    except ValueError:
+        return False
+    return True

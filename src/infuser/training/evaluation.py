@@ -1,0 +1,117 @@
+"""Scores of a model on labelled examples, gathered from all processes, each example counted once."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+from accelerate import Accelerator
+from torch import Tensor, nn
+from transformers import PreTrainedModel
+
+from infuser.errors import InputError
+from infuser.stats.metrics import get_metric
+from infuser.training.steps import Collate, Example, Precision, loader, make_accelerator
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """What a model answered on a set, and how good that is."""
+
+    metrics: dict[str, float]
+    logits: np.ndarray[Any, Any]
+    """(examples, classes), in the order of the examples."""
+    labels: np.ndarray[Any, Any]
+    """(examples,)"""
+
+
+def evaluate(
+    model: PreTrainedModel,
+    examples: Sequence[Example],
+    collate: Collate,
+    *,
+    metric: str | Sequence[str] = "auc",
+    batch_size: int = 64,
+    mixed_precision: Precision = "no",
+    n_workers: int = 0,
+) -> Scores:
+    """Return the model's logits on labelled examples and one or several metrics over all of them.
+
+    The model is moved to the device that training uses; a batch of `batch_size` goes to each process.
+    """
+    accelerator = make_accelerator(mixed_precision)
+    model.to(accelerator.device)
+    metrics = [metric] if isinstance(metric, str) else metric
+    return score(accelerator, model, examples, collate, metrics=metrics, batch_size=batch_size, n_workers=n_workers)
+
+
+def logits_of(
+    model: PreTrainedModel,
+    examples: Sequence[Example],
+    collate: Collate,
+    *,
+    batch_size: int = 64,
+    mixed_precision: Precision = "no",
+    n_workers: int = 0,
+) -> np.ndarray[Any, Any]:
+    """Return the model's logits on examples with or without labels, (examples, classes)."""
+    accelerator = make_accelerator(mixed_precision)
+    model.to(accelerator.device)
+    return _answers(accelerator, model, examples, collate, batch_size, n_workers)[0]
+
+
+def score(
+    accelerator: Accelerator,
+    model: nn.Module,
+    examples: Sequence[Example],
+    collate: Collate,
+    *,
+    metrics: Sequence[str],
+    batch_size: int,
+    n_workers: int,
+) -> Scores:
+    """Do the work of `evaluate` with an accelerator that exists; the model's mode is left as it was."""
+    measures = {name: get_metric(name) for name in metrics}  # an unknown name shows before the work is done
+    logits, labels = _answers(accelerator, model, examples, collate, batch_size, n_workers)
+    if labels is None:
+        raise InputError("The examples have no labels to compare the answers with. Give labelled ones.")
+    return Scores({name: measure(logits, labels) for name, measure in measures.items()}, logits, labels)
+
+
+def _answers(
+    accelerator: Accelerator,
+    model: nn.Module,
+    examples: Sequence[Example],
+    collate: Collate,
+    batch_size: int,
+    n_workers: int,
+) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any] | None]:
+    """Return logits and, if there are any, labels, gathered from all processes."""
+    if len(examples) == 0:
+        raise InputError("There are no examples to evaluate on. Give at least one.")
+    was_training = model.training
+    answers: list[Tensor] = []
+    labels: list[Tensor] = []
+    model.train(False)
+    try:
+        with torch.no_grad(), accelerator.autocast():
+            for batch in accelerator.prepare_data_loader(loader(examples, collate, n_workers, batch_size=batch_size)):
+                logits = model(**{name: tensor for name, tensor in batch.items() if name != "labels"}).logits
+                if logits.ndim != 2:
+                    raise InputError(
+                        f"Cannot evaluate a batch of {sorted(batch)} with logits of shape {tuple(logits.shape)}. "
+                        "It takes a model that gives one row of logits per example."
+                    )
+                # the last batch is filled up so that all processes get the same; this drops what was filled in
+                if "labels" in batch:
+                    logits, right = accelerator.gather_for_metrics((logits.float(), batch["labels"]))
+                    labels.append(right)
+                else:
+                    logits = accelerator.gather_for_metrics(logits.float())
+                answers.append(logits)
+    finally:
+        model.train(was_training)
+    return torch.cat(answers).cpu().numpy(), torch.cat(labels).cpu().numpy() if labels else None

@@ -1,0 +1,85 @@
+"""Trainings side by side are never left alone; that all are done and heard is tested with `run_trial`."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+SCRIPT = """
+import sys, time
+from pathlib import Path
+from infuser.experiments.side_by_side import run_side_by_side
+import jobs
+
+if __name__ == "__main__":
+    heard = []
+    work = getattr(jobs, sys.argv[1])
+    run_side_by_side(work, [(n, sys.argv[2]) for n in range(3)], 2, lambda *told: heard.append(told))
+    print(sorted(heard))
+"""
+JOBS = """
+import os, time
+from pathlib import Path
+
+def fail(n, folder, *, tell):
+    if n == 1:
+        raise ValueError("job 1 went wrong")
+    time.sleep(120)
+
+def wait(n, folder, *, tell):
+    (Path(folder) / f"{os.getpid()}.pid").touch()
+    time.sleep(120)
+"""
+
+
+@pytest.fixture
+def start(tmp_path: Path) -> Callable[[str], subprocess.Popen[str]]:
+    (tmp_path / "jobs.py").write_text(JOBS, encoding="utf-8")
+    (tmp_path / "script.py").write_text(SCRIPT, encoding="utf-8")
+
+    def starting(job: str) -> subprocess.Popen[str]:
+        command = [sys.executable, "script.py", job, str(tmp_path)]
+        return subprocess.Popen(command, cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+    return starting
+
+
+@pytest.mark.slow
+def test_a_job_that_fails_ends_the_others_at_once(start: Callable[[str], subprocess.Popen[str]]) -> None:
+    process = start("fail")
+    started = time.monotonic()
+    _, problem = process.communicate(timeout=110)
+    assert process.returncode != 0 and "job 1 went wrong" in problem
+    assert time.monotonic() - started < 100
+
+
+@pytest.mark.slow
+def test_workers_end_when_their_parent_is_killed(start: Callable[[str], subprocess.Popen[str]], tmp_path: Path) -> None:
+    process = start("wait")
+    deadline = time.monotonic() + 100
+    while len(workers := list(tmp_path.glob("*.pid"))) < 2 and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert len(workers) == 2
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    alive = {int(path.stem) for path in workers}
+    while alive and time.monotonic() < deadline:
+        alive = {pid for pid in alive if _is_running(pid)}
+        time.sleep(0.1)
+    assert not alive
+
+
+def _is_running(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    state = Path(f"/proc/{pid}/stat")
+    return not (state.exists() and state.read_text().rpartition(")")[2].split()[0] == "Z")

@@ -1,0 +1,57 @@
+"""Small corpora written and read, for the tests of this room."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Sequence
+from pathlib import Path
+
+import pyarrow as pa
+
+from infuser.knowledge.counting.shapes import Texts
+from infuser.tables.corpus.files import Format, RawBlock, find_files, read_blocks
+from infuser.tables.corpus.texts import read_texts
+from infuser.tables.skipped import Skipped
+
+
+def write(folder: Path, name: str, content: str | bytes) -> Path:
+    """Write a file, packed as its name says."""
+    path = folder / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    data = content.encode() if isinstance(content, str) else content
+    if name.endswith(".gz"):
+        data = gzip.compress(data, mtime=0)
+    elif name.endswith(".zst"):
+        data = pa.Codec("zstd").compress(data, asbytes=True)
+    path.write_bytes(data)
+    return path
+
+
+def texts_in(texts: Texts) -> list[str]:
+    """Return texts as strings; each must end in its line feed, and none be outside the data."""
+    assert texts.starts.dtype == "int64" and texts.starts[0] >= 0 and texts.starts[-1] <= len(texts.data)
+    ends = texts.starts[1:] - 1
+    assert all(texts.data[end] == ord("\n") for end in ends)
+    return [texts.data[start:end].decode() for start, end in zip(texts.starts[:-1], ends, strict=True)]
+
+
+def rows_in(block: RawBlock, columns: Sequence[str], skipped: Skipped) -> list[tuple[str, ...]]:
+    sides = read_texts(block, columns, skipped)
+    assert len(sides) == len(columns)
+    return list(zip(*map(texts_in, sides), strict=True))
+
+
+def read(
+    *paths: str | Path,
+    columns: Sequence[str] = ("text",),
+    size: int = 8 << 20,
+    skipped: Skipped | None = None,
+    format: Format | None = None,
+) -> list[tuple[str, ...]]:
+    """Return all rows of a corpus; any bad row is an error unless a `skipped` is given."""
+    skipped = skipped or Skipped(strict=True)
+    rows = []
+    for number, block in enumerate(read_blocks(find_files(paths, format), columns, size)):
+        assert block.number == number and isinstance(block.data, bytes) and block.data
+        rows += rows_in(block, columns, skipped)
+    return rows
