@@ -24,6 +24,7 @@ check: setup ## check format, lint and types; changes nothing
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 
 format: setup ## format the code and mend what lint can mend
 	$(BIN)/ruff format .

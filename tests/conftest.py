@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
-pytest_plugins = ["browser"]  # one real browser for all rooms
+pytest_plugins = ["browser", "report_fixtures"]  # one real browser, one small explanation for all rooms
 
 # the same examples in every run, so that a red run can be repeated; HYPOTHESIS_PROFILE=explore looks for new ones
 settings.register_profile("repeatable", derandomize=True, deadline=None)  # no wall time in a test

@@ -8,7 +8,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING
 
-__version__ = "0.1.0"
+from infuser.versions import __version__ as __version__
 
 _HOMES = {
     "Annotations": "infuser.types",

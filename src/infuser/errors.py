@@ -13,6 +13,9 @@ InfuserError
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Iterable
+
 
 class InfuserError(Exception):
     """Base of all errors that this library raises on purpose."""
@@ -51,3 +54,9 @@ class AssetError(InfuserError, OSError):
 
 class MissingExtraError(InfuserError, ImportError):
     """An optional package that is not installed."""
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return " Did you mean 'entities'?" for the closest known name, or nothing."""
+    near = difflib.get_close_matches(name, list(known), n=1)
+    return f" Did you mean {near[0]!r}?" if near else ""

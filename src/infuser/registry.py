@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterator
 from typing import Any, TypeVar
 
-from infuser.errors import UnknownNameError
+from infuser.errors import UnknownNameError, did_you_mean
 
 _T = TypeVar("_T")
 
@@ -32,8 +31,7 @@ class Registry:
     def __getitem__(self, name: str) -> type[Any]:
         if name in self._classes:
             return self._classes[name]
-        near = difflib.get_close_matches(name, self._classes, n=1)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
+        hint = did_you_mean(name, self._classes)
         raise UnknownNameError(f"No {self.kind} is called {name!r}.{hint} Known: {', '.join(self)}.")
 
     def __iter__(self) -> Iterator[str]:

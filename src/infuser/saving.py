@@ -25,7 +25,6 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor
 from transformers import PreTrainedConfig, PreTrainedModel
 
-from infuser import __version__
 from infuser.errors import CheckpointError, UnknownNameError
 from infuser.files import whole_folder
 from infuser.hosts import is_new_weight, plain_config, plain_state
@@ -33,6 +32,7 @@ from infuser.infused import Infused, Method, load_tokenizer, settle, with_terms
 from infuser.registry import METHODS
 from infuser.sources.storage import load_source, save_source
 from infuser.types import Source
+from infuser.versions import __version__
 
 CARD = "infuser.json"
 _NEW = "knowledge.safetensors"

@@ -1,15 +1,17 @@
-"""Versions of Python and of the packages that decide a result."""
+"""The version of this package, and those of Python and the packages that decide a result."""
 
 from __future__ import annotations
 
-import platform
-from importlib.metadata import PackageNotFoundError, version
+__version__ = "0.1.0"
 
 _PACKAGES = ("infuser", "torch", "transformers", "accelerate", "tokenizers", "numpy")
 
 
 def installed_versions() -> dict[str, str]:
     """Return the versions of Python and of the packages that decide a result, without importing them."""
+    import platform
+    from importlib.metadata import PackageNotFoundError, version
+
     versions = {"python": platform.python_version(), "machine": f"{platform.system()} {platform.machine()}"}
     for package in _PACKAGES:
         try:

@@ -168,3 +168,8 @@ def _ranges(codes: Iterable[int]) -> str:
         else:
             runs.append([code, code])
     return "".join(f"{re.escape(chr(low))}-{re.escape(chr(high))}" for low, high in runs)
+
+
+def counted(n: int, one: str, many: str | None = None) -> str:
+    """Return a number with its noun: "1 row", "2 rows"."""
+    return f"{n:,} {one if n == 1 else many or f'{one}s'}"

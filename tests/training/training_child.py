@@ -136,7 +136,7 @@ def run_as_a_process(
 
 def kill_while_writing(step: int) -> None:
     """Let the process die between two files of the checkpoint of that step."""
-    from infuser import checkpoints
+    from infuser.training import checkpoints
 
     write = checkpoints.save_file
 

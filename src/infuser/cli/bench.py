@@ -14,7 +14,7 @@ from infuser.cli.bench_telling import Watching, tell_results
 from infuser.cli.models import loading
 from infuser.cli.sources import CacheFolder, NoCache, chosen_cache
 from infuser.errors import InputError
-from infuser.tables.files import counted
+from infuser.words import counted
 
 if TYPE_CHECKING:
     from infuser.experiments.settings import Bench

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from infuser.cli.knowledge import Strict, counting, nothing_in, size_of, tell_skipped
 from infuser.errors import InputError
-from infuser.tables.files import counted
+from infuser.words import counted
 
 if TYPE_CHECKING:
     from infuser.knowledge.facts import Facts

@@ -15,7 +15,7 @@ from rich.table import Table
 
 from infuser.cli.knowledge import Strict, size_of
 from infuser.errors import InputError
-from infuser.tables.files import counted
+from infuser.words import counted
 
 if TYPE_CHECKING:
     from infuser.knowledge.correlation_store import CorrelationStore

@@ -18,7 +18,7 @@ from infuser.cli.telling import annotate
 from infuser.errors import InputError
 from infuser.experiments.arms import DEV_SHUFFLING, PLACEBO, PLAIN, Data
 from infuser.tables.examples import number_labels, read_all_examples
-from infuser.tables.files import counted
+from infuser.words import counted
 
 if TYPE_CHECKING:
     from infuser.analysis.diagnosis import Diagnosis

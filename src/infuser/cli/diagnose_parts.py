@@ -17,8 +17,8 @@ from infuser.errors import CheckpointError
 from infuser.experiments.arms import PLACEBO, PLAIN, shuffled
 from infuser.stats.comparison import Arm, compare
 from infuser.stats.intervals import Metric, auc
-from infuser.tables.files import counted
 from infuser.types import Annotations
+from infuser.words import counted
 
 if TYPE_CHECKING:
     from infuser.analysis.explanation import Explanation

@@ -12,19 +12,9 @@ from rich.markup import escape
 from rich.table import Table
 
 from infuser.cli.models import CARD, open_infused
-from infuser.cli.sources import (
-    AliasFiles,
-    CorrelationFiles,
-    EntityFiles,
-    GraphFiles,
-    NamedSources,
-    PhraseFiles,
-    SourcesFile,
-    TermCount,
-    read_sources,
-)
+from infuser.cli.options import SourceOptions, option_groups
 from infuser.errors import InputError
-from infuser.tables.files import counted
+from infuser.words import counted
 
 if TYPE_CHECKING:
     from infuser.analysis.explanation import Explanation
@@ -33,6 +23,7 @@ _MOST_LINES = 20
 """So many links of one source are told; the page shows them all."""
 
 
+@option_groups
 def explain(
     model: Annotated[
         str,
@@ -60,14 +51,8 @@ def explain(
         bool, typer.Option("--json", help="Print everything as JSON instead, and draw nothing.")
     ] = False,
     out: Annotated[Path, typer.Option(help="Folder for explanation.png and explanation.html.")] = Path("runs/explain"),
-    source: NamedSources = None,
-    sources: SourcesFile = None,
-    entities: EntityFiles = None,
-    phrases: PhraseFiles = None,
-    correlation: CorrelationFiles = None,
-    graph: GraphFiles = None,
-    aliases: AliasFiles = None,
-    terms: TermCount = None,
+    *,
+    sources: SourceOptions,
 ) -> None:
     """Show what knowledge does to one text: what was found, each map, attention and answer with and without.
 
@@ -81,16 +66,7 @@ def explain(
       infuser explain minilm --text "Bern lies on the Aare" --entities names.txt
     """
     which, where = _number("head", head, "mean"), _number("layer", layer, "strongest")
-    named = read_sources(
-        sources,
-        named=source,
-        entities=entities,
-        phrases=phrases,
-        correlation=correlation,
-        graph=graph,
-        aliases=aliases,
-        terms=terms,
-    )
+    named = sources.read()
     console = Console()
     infused = open_infused(model, named, Console(stderr=True))
     from infuser.analysis.explain import explain as explain_text

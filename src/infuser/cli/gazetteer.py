@@ -12,7 +12,8 @@ from rich.table import Table
 
 from infuser.cli.knowledge import Strict, counting, nothing_in, size_of, tell_skipped
 from infuser.errors import InputError
-from infuser.tables.files import BadRow, counted, csv_rows, kind_of_file, read_rows, tab_rows
+from infuser.tables.files import BadRow, csv_rows, kind_of_file, read_rows, tab_rows
+from infuser.words import counted
 
 if TYPE_CHECKING:
     from infuser.tables.skipped import Skipped

@@ -14,7 +14,7 @@ from rich.console import Console
 
 from infuser.cli.knowledge import Strict, nothing_in, size_of, tell_skipped
 from infuser.errors import InputError
-from infuser.tables.files import counted
+from infuser.words import counted
 
 if TYPE_CHECKING:
     from infuser.knowledge.facts import Facts

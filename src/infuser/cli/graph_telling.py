@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from infuser.knowledge.graph_store import Edge, Entity, GraphStore
-from infuser.tables.files import counted
+from infuser.words import counted
 
 _RELATIONS = 15
 

@@ -22,7 +22,8 @@ from infuser.cli.telling import beside_texts, counting
 from infuser.errors import CheckpointError, InputError
 from infuser.files import whole_file
 from infuser.tables.examples import Columns, read_examples
-from infuser.tables.files import STDIN, BadRow, counted, kind_of_file, read_lines
+from infuser.tables.files import STDIN, BadRow, kind_of_file, read_lines
+from infuser.words import counted
 
 if TYPE_CHECKING:
     from infuser.infused import Infused

@@ -42,7 +42,7 @@ from infuser.cli.linker_stages import (
 from infuser.cli.models import loading
 from infuser.errors import InputError
 from infuser.experiments.run_folder import Run
-from infuser.tables.files import counted
+from infuser.words import counted
 
 if TYPE_CHECKING:
     from infuser.infused import Infused

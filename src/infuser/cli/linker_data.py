@@ -13,7 +13,8 @@ import typer
 from infuser.cli.knowledge import tell_skipped
 from infuser.cli.link import read_texts
 from infuser.errors import InputError
-from infuser.tables.files import STDIN, BadRow, counted, kind_of_file, read_lines
+from infuser.tables.files import STDIN, BadRow, kind_of_file, read_lines
+from infuser.words import counted
 
 if TYPE_CHECKING:
     from infuser.linking.examples import LinkedText

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from infuser.cli.linker_data import check_found
-from infuser.tables.files import counted
+from infuser.words import counted
 
 if TYPE_CHECKING:
     from infuser.infused import Infused

@@ -18,7 +18,7 @@ from infuser.cli.models import CARD, find_checkpoint, loading
 from infuser.cli.telling import in_lines
 from infuser.experiments.run_folder import Run
 from infuser.files import digest_of
-from infuser.tables.files import counted
+from infuser.words import counted
 
 if TYPE_CHECKING:
     from infuser.infused import Infused

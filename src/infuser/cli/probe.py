@@ -16,7 +16,7 @@ from rich.text import Text
 from infuser.cli.models import CARD, find_checkpoint, loading
 from infuser.errors import InputError
 from infuser.sources.lists import read_aliases
-from infuser.tables.files import counted
+from infuser.words import counted
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase

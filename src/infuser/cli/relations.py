@@ -40,7 +40,7 @@ from infuser.cli.sources import (
 )
 from infuser.errors import InputError
 from infuser.files import write_whole
-from infuser.tables.files import counted
+from infuser.words import counted
 
 if TYPE_CHECKING:
     from infuser.relations.scores import Match

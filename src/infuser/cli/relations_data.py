@@ -20,9 +20,8 @@ from infuser.cli.knowledge import tell_skipped
 from infuser.cli.models import find_checkpoint, loading
 from infuser.errors import CheckpointError, InputError
 from infuser.files import whole_folder
-from infuser.sources.lists import read_aliases
-from infuser.tables.files import counted
 from infuser.types import Source
+from infuser.words import counted
 
 if TYPE_CHECKING:
     from infuser.relations.encoders import Encoder
@@ -65,6 +64,7 @@ Best = Annotated[
 def read_texts(paths: Sequence[Path], format: Any, labels: Path | None, *, sentences: bool) -> list[RelationText]:
     """Return the texts of all files, at least one of which states a relation, and tell what was left out."""
     from infuser.relations.readers import read_relations
+    from infuser.sources.lists import read_aliases
     from infuser.tables.skipped import Skipped
 
     names = None if labels is None else {id: of_id[0] for id, of_id in read_aliases([labels]).items()}

@@ -32,7 +32,8 @@ from infuser.cli.sources import (
 from infuser.cli.telling import beside_texts, counting
 from infuser.errors import InputError
 from infuser.files import whole_file
-from infuser.tables.files import STDIN, counted
+from infuser.tables.files import STDIN
+from infuser.words import counted
 
 if TYPE_CHECKING:
     from infuser.relations.extracting import Found

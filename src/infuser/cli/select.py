@@ -35,8 +35,9 @@ from infuser.cli.sources import (
 from infuser.errors import InputError
 from infuser.sources.lists import read_aliases
 from infuser.tables.examples import Columns, read_examples
-from infuser.tables.files import STDIN, counted
+from infuser.tables.files import STDIN
 from infuser.types import Annotations, join_pair
+from infuser.words import counted
 
 if TYPE_CHECKING:
     from infuser.sources.selective import Strategy

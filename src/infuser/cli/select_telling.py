@@ -10,8 +10,8 @@ from rich.markup import escape
 from rich.table import Table
 
 from infuser.cli.telling import counting
-from infuser.tables.files import counted
 from infuser.types import Annotations, Source, entity_key
+from infuser.words import counted
 
 if TYPE_CHECKING:
     from infuser.analysis.select import SelectionReport

@@ -5,7 +5,7 @@
     --source knowledge/wordnet                   a folder that infuser built; it says itself what it is
     --source sources.toml                        all sources of a TOML or JSON file
 
-Each becomes one source and so one map; `reading/named_sources.py` makes them.
+Each becomes one source and so one map; `sources/naming.py` makes them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from typing import Annotated, Any
 import typer
 
 from infuser.errors import InputError
-from infuser.sources.lists import read_aliases
 from infuser.types import Source
 
 _PANEL = "Knowledge"
@@ -107,6 +106,7 @@ def read_sources(
     terms: int | None = None,
 ) -> list[Source]:
     """Return the sources that a command line names: the sources file's, each --source, then entities and so on."""
+    from infuser.sources.lists import read_aliases
     from infuser.sources.naming import from_file, from_path, read_named
 
     if aliases and not graph:

@@ -16,7 +16,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.table import Table
 
 from infuser.experiments.run_folder import Run
-from infuser.tables.files import counted
+from infuser.words import counted
 
 if TYPE_CHECKING:
     from infuser.infused import Infused

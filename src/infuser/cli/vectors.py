@@ -12,7 +12,7 @@ from rich.table import Table
 
 from infuser.cli.knowledge import Strict, size_of, tell_skipped
 from infuser.errors import InputError, UnknownNameError
-from infuser.tables.files import counted
+from infuser.words import counted
 
 if TYPE_CHECKING:
     from infuser.knowledge.descriptions import Missing

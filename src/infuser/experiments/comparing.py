@@ -18,7 +18,6 @@ from typing import Any
 import numpy as np
 import torch
 
-from infuser import __version__
 from infuser.errors import InputError
 from infuser.experiments.side_by_side import run_side_by_side
 from infuser.files import write_whole
@@ -31,6 +30,7 @@ from infuser.training import TrainSettings, train
 from infuser.training.evaluation import evaluate
 from infuser.training.steps import Example, StepReport
 from infuser.types import Annotations, Source, join_pair
+from infuser.versions import __version__
 
 PLAIN, PLACEBO = "plain", "placebo"
 Tell = Callable[[str, int, StepReport | None], None]

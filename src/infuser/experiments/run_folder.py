@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from infuser import __version__
 from infuser.errors import InputError
 from infuser.files import whole_file
+from infuser.versions import __version__
 
 _PACKAGES = ("torch", "transformers", "accelerate", "tokenizers")
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from transformers import set_seed
 
-from infuser import __version__, assets
+from infuser import assets
 from infuser.errors import DivergedError, InfuserError
 from infuser.experiments.cells import Cell, Results, best_trial, digest, grid, made_with, trial_settings, trials_of
 from infuser.experiments.data import Data, marks_of, read_data, some, with_knowledge
@@ -26,7 +26,7 @@ from infuser.stats.metrics import METRICS
 from infuser.tasks.base import Solved, Task, Training
 from infuser.training.steps import StepReport, make_accelerator
 from infuser.types import Source
-from infuser.versions import installed_versions
+from infuser.versions import __version__, installed_versions
 
 Tell = Callable[[Cell, StepReport | None], None]
 """Called with a cell and the state of its training; None when it has its result."""

@@ -40,14 +40,13 @@ Paths start from where the file lies.
 
 from __future__ import annotations
 
-import difflib
 import typing
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from infuser.errors import InputError
+from infuser.errors import InputError, did_you_mean
 from infuser.sources.settings import fits, told
 from infuser.tables.files import read_toml
 
@@ -290,8 +289,7 @@ def check_names(table: Mapping[str, Any], known: Iterable[str], where: str) -> N
     """Refuse a key that nobody knows, with the nearest one that somebody does."""
     for name in table:
         if name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            hint = f" Did you mean {near[0]!r}?" if near else ""
+            hint = did_you_mean(name, known)
             raise InputError(f"{where} has no setting {name!r}.{hint} Known: {', '.join(sorted(known))}.")
 
 

@@ -22,9 +22,9 @@ import marisa_trie
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from infuser import __version__
 from infuser.errors import InputError, SourceError
 from infuser.files import whole_file, whole_folder
+from infuser.versions import __version__
 
 BLOCK = 1 << 16
 _ABOUT, _CHECKS = "about.json", "checks.npy"

@@ -97,8 +97,7 @@ def write_scores(
     """
     from importlib.metadata import version
 
-    from infuser import __version__
-    from infuser.versions import installed_versions
+    from infuser.versions import __version__, installed_versions
 
     rows = sorted(scores, key=lambda one: one.key)
     of_relations = sorted(relations, key=lambda one: one.relation)

@@ -9,8 +9,8 @@ from typing import Any
 from infuser.linking.mentions import Mention, Scored
 from infuser.reports.charts import bar
 from infuser.reports.parts import drawn_row, drawn_table, escaped, soft
-from infuser.tables.files import counted
 from infuser.types import Annotations, Link, Span
+from infuser.words import counted
 
 _MOST_LABELS, _MOST_CANDIDATES, _MOST_MENTIONS, _MOST_TRIPLES = 20, 8, 40, 100
 

@@ -9,8 +9,8 @@ from infuser.reports.grids import SVG
 from infuser.reports.parts import escaped, soft
 from infuser.reports.text_lines import CELL, LINE_WIDTH, MARGIN, MARK, Box, Piece, boxes, cells, lay_out, written
 from infuser.reports.text_ties import drawn_relation, drawn_tie, labelled_ties, room_above, strongest_ties
-from infuser.tables.files import counted
 from infuser.types import PAIR_BREAK, Annotations
+from infuser.words import counted
 
 _GAP, _SIDE_GAP = 12, 14
 """Room between two lines, and more of it between the sides of a pair and before the terms; in pixels."""

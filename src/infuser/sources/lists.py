@@ -17,8 +17,9 @@ from typing import Any, NamedTuple
 
 from infuser.errors import InputError, SourceError
 from infuser.registry import SOURCES
-from infuser.tables.files import Row, counted, read_rows
+from infuser.tables.files import Row, read_rows
 from infuser.types import Source
+from infuser.words import counted
 
 
 class _Kind(NamedTuple):

@@ -6,14 +6,13 @@ Only simple types are looked at, and lists of them; what a path or a table holds
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import types
 import typing
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from infuser.errors import InputError
+from infuser.errors import InputError, did_you_mean
 from infuser.registry import SOURCES
 
 _WORDS = {int: "a whole number", float: "a number", bool: "true or false", str: "a text"}
@@ -39,8 +38,7 @@ def check_settings(kind: str, settings: Mapping[str, Any], where: str) -> dict[s
     wanted = _types_of(kind)
     for name, value in settings.items():
         if known and name not in known:
-            near = difflib.get_close_matches(name, known, n=1)
-            hint = f" Did you mean {near[0]!r}?" if near else ""
+            hint = did_you_mean(name, known)
             raise InputError(f"{where}: {kind} has no setting {name!r}.{hint} Known: {', '.join(known)}.")
         if name == "aliases" and isinstance(value, str):  # the file they stand in
             continue

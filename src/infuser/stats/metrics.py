@@ -6,7 +6,6 @@ an example may have several labels, they are 0 or 1 in (examples, classes), and 
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -15,7 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from infuser.errors import InputError, UnknownNameError
+from infuser.errors import InputError, UnknownNameError, did_you_mean
 
 Array = NDArray[np.floating | np.integer]
 
@@ -74,8 +73,7 @@ def get_metric(name: str) -> Metric:
     """Return the metric of that name, or say which names exist."""
     if name in METRICS:
         return METRICS[name]
-    near = difflib.get_close_matches(name, METRICS, n=1)
-    hint = f" Did you mean {near[0]!r}?" if near else ""
+    hint = did_you_mean(name, METRICS)
     raise UnknownNameError(f"No metric is called {name!r}.{hint} Known: {', '.join(sorted(METRICS))}.")
 
 

@@ -61,11 +61,6 @@ class BadRow(InputError):
         skipped.add(self.place.path, self.place.number, self.why, self.row, unit=self.place.unit)
 
 
-def counted(n: int, one: str, many: str | None = None) -> str:
-    """Return a number with its noun: "1 row", "2 rows"."""
-    return f"{n:,} {one if n == 1 else many or f'{one}s'}"
-
-
 def kind_of_file(path: Path) -> str:
     """Return the ending that says what a file is, in lower case, whether it is packed or not: ".csv" of "A.CSV.gz"."""
     name = Path(path.stem) if path.suffix.lower() == ".gz" else path

@@ -14,18 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from infuser.errors import InputError
-from infuser.tables.files import (
-    STDIN,
-    BadRow,
-    Place,
-    Row,
-    counted,
-    csv_rows,
-    kind_of_file,
-    opened,
-    read_lines,
-    tab_rows,
-)
+from infuser.tables.files import STDIN, BadRow, Place, Row, csv_rows, kind_of_file, opened, read_lines, tab_rows
+from infuser.words import counted
 
 if TYPE_CHECKING:
     from infuser.tables.skipped import Skipped

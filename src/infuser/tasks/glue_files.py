@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from infuser.errors import InputError
-from infuser.tables.files import BadRow, Place, counted, read_lines
+from infuser.tables.files import BadRow, Place, read_lines
 from infuser.tables.records import Record
 from infuser.tasks.base import Example
+from infuser.words import counted
 
 Sides = tuple[str, str | None]
 """Which columns hold the text and its pair."""

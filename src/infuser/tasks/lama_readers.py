@@ -20,10 +20,11 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from infuser.errors import InputError
-from infuser.tables.files import BadRow, Place, counted, kind_of_file, read_lines
+from infuser.tables.files import BadRow, Place, kind_of_file, read_lines
 from infuser.tables.records import Record, read_records
 from infuser.tasks.gaps import MASK
 from infuser.tasks.official import dataset_records, find_file, is_datasets_name
+from infuser.words import counted
 
 Part = Literal["trex", "google-re", "conceptnet", "squad"]
 

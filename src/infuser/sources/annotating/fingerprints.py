@@ -19,7 +19,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import infuser
 from infuser.assets import ASSETS
 from infuser.errors import UnknownNameError
 from infuser.knowledge.artifact import kind_of
@@ -28,6 +27,7 @@ from infuser.sources import KnowledgeBase, Selective
 from infuser.sources.annotating.files import canonical, digest
 from infuser.sources.storage import save_source
 from infuser.types import Source
+from infuser.versions import __version__
 
 _log = logging.getLogger(__name__)
 
@@ -137,7 +137,7 @@ def _code_of(cls: type[Any]) -> str:
 @cache
 def _our_code() -> str:
     """Return a digest of the code of all sources: a change anywhere in it may change answers."""
-    root = Path(infuser.__file__).parent
+    root = Path(__file__).parents[2]
     files = [file for pattern in _OUR_CODE for file in sorted(root.glob(pattern))]
     found = {str(file.relative_to(root)): _content(file) for file in files}
-    return digest(canonical(found)) if found else infuser.__version__
+    return digest(canonical(found)) if found else __version__

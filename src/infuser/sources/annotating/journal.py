@@ -13,12 +13,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from infuser import __version__
 from infuser.errors import InputError, SourceError
 from infuser.files import write_whole
 from infuser.knowledge.artifact import damaged
 from infuser.sources.annotating.files import canonical, digest
 from infuser.sources.annotating.shards import Shard
+from infuser.versions import __version__
 
 KIND, FORMAT = "annotations", 1
 _ABOUT, _PROGRESS = "about.json", "progress.jsonl"

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from infuser import __version__, errors
+from infuser import errors
 from infuser.errors import InfuserError, InputError, SourceError
 from infuser.sources.annotating.files import digest
 from infuser.sources.annotating.fingerprints import describe, mark_of, name_of
@@ -30,6 +30,7 @@ from infuser.sources.annotating.remembering import Remembered
 from infuser.sources.annotating.shards import Row, Shard, annotate_rows, keep_shard
 from infuser.spark import explain_import, n_slots, open_session
 from infuser.types import Source
+from infuser.versions import __version__
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

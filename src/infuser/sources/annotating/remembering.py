@@ -22,7 +22,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from infuser import __version__
 from infuser.assets import cache_folder
 from infuser.errors import InputError, SourceError
 from infuser.files import write_whole
@@ -31,6 +30,7 @@ from infuser.sources.annotating.files import Written, digest, serialise
 from infuser.sources.annotating.fingerprints import fingerprint, name_of
 from infuser.sources.selective import Selective, bare
 from infuser.types import Annotations, Source
+from infuser.versions import __version__
 
 _log = logging.getLogger(__name__)
 

@@ -14,12 +14,11 @@ cheap and done in one process; what the blocks say is found out by many (`counti
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO, Literal, NamedTuple, get_args
 
-from infuser.errors import InputError
+from infuser.errors import InputError, did_you_mean
 from infuser.tables.blocks import open_stream, unpacked_name
 from infuser.tables.corpus.cutting import LineEnds, QuotedEnds, cut_records
 from infuser.tables.corpus.headers import check_names, cut_header
@@ -68,8 +67,7 @@ def find_files(paths: Sequence[str | Path], format: Format | None = None) -> lis
     With a `format` endings do not matter: then a folder stands for all its files that are not hidden.
     """
     if format is not None and format not in FORMATS:
-        near = difflib.get_close_matches(format, FORMATS, n=1)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
+        hint = did_you_mean(format, FORMATS)
         raise InputError(f"No format is called {format!r}.{hint} Known: {', '.join(FORMATS)}.")
     if not paths:
         raise InputError(f"No corpus is given. Name files ({_known_endings()}) or folders.")

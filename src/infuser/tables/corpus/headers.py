@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import csv
-import difflib
 from collections.abc import Sequence
 from itertools import pairwise
 
-from infuser.errors import InputError
+from infuser.errors import InputError, did_you_mean
 from infuser.tables.corpus.cutting import QuotedEnds, line_ends
 
 _SHOWN = 20
@@ -33,8 +32,7 @@ def check_names(path: str, names: Sequence[str], wanted: Sequence[str]) -> None:
         told = ", ".join(map(repr, names[:_SHOWN])) + (", ..." if len(names) > _SHOWN else "")
         if name in names:
             raise InputError(f"{path} has {names.count(name)} columns called {name!r} ({told}). Rename the others.")
-        near = difflib.get_close_matches(name, names, n=1)
-        hint = f" Did you mean {near[0]!r}?" if near else ""
+        hint = did_you_mean(name, names)
         if len(names) == 1 and path.lower().endswith(".csv") and ";" in names[0]:
             hint = " Its cells have semicolons between them: write it again with commas."
         if any("\r" in one for one in names):

@@ -1,0 +1,57 @@
+"""What commands print with: consoles, tables, skipped rows, sizes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from infuser.tables.skipped import Skipped
+
+
+def say(message: str, *, style: str | None = None, err: bool = False) -> None:
+    """Print one message as it is: no markup, no highlighting, no wrapping."""
+    Console(stderr=err).print(message, style=style, markup=False, highlight=False, soft_wrap=True)
+
+
+def warn(message: str) -> None:
+    """Print a warning in yellow on stderr."""
+    say(message, style="yellow", err=True)
+
+
+def print_json(value: Any) -> None:
+    """Print plain values as JSON, for programs."""
+    print(json.dumps(value, ensure_ascii=False, indent=1, allow_nan=False))
+
+
+def print_table(
+    headers: Sequence[str], rows: Iterable[Sequence[object]], *, title: str | None = None, left: int = 1
+) -> None:
+    """Print a table; columns after the first `left` are right-aligned."""
+    table = Table(title=title)
+    for place, header in enumerate(headers):
+        table.add_column(escape(header), justify="left" if place < left else "right")
+    for row in rows:
+        table.add_row(*(escape(str(cell)) for cell in row))
+    Console().print(table)
+
+
+def print_skipped(skipped: Skipped) -> None:
+    """Print how many rows could not be read, and the first few, on stderr."""
+    if not skipped.n:
+        return
+    what = "row could not be read and was" if skipped.n == 1 else "rows could not be read and were"
+    warn(f"{skipped.n:,} {what} skipped. The first:")
+    for line in skipped.first:
+        say(f"  {line}", err=True)
+
+
+def size_of(folder: Path) -> str:
+    """Return the size of a folder for people."""
+    return f"{sum(path.stat().st_size for path in folder.rglob('*') if path.is_file()) / 1e6:,.1f} MB"
