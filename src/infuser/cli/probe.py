@@ -15,7 +15,6 @@ from rich.text import Text
 
 from infuser.cli.models import CARD, find_checkpoint, loading
 from infuser.errors import InputError
-from infuser.sources.lists import read_aliases
 from infuser.words import counted
 
 if TYPE_CHECKING:
@@ -122,6 +121,8 @@ def probe(
         )
     if strength <= 0:
         raise InputError(f"--strength {strength:g}: give a number above 0.")
+    from infuser.sources.lists import read_aliases
+
     names = None if labels is None else {id: of_id[0] for id, of_id in read_aliases([labels]).items()}
     train, tested, notes = _read(data, test, format, names, seed, told)
     given = [encoder, *([compare] if compare else [])]
