@@ -33,7 +33,6 @@ from infuser.cli.sources import (
     read_sources,
 )
 from infuser.errors import InputError
-from infuser.sources.lists import read_aliases
 from infuser.tables.examples import Columns, read_examples
 from infuser.tables.files import STDIN
 from infuser.types import Annotations, join_pair
@@ -234,6 +233,7 @@ def _known(
         scores = masked_scores(load_model(folder, "masked-lm"), tokenizer, annotated, progress=progress)
     else:
         from infuser.analysis.probes.entity_types import typed_scores
+        from infuser.sources.lists import read_aliases
 
         kinds = None if types is None else {key: of_key[0] for key, of_key in read_aliases([types]).items()}
         probe = typed_scores(load_model(folder, "encoder"), tokenizer, annotated, types=kinds, progress=progress)
