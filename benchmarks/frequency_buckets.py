@@ -65,7 +65,7 @@ from infuser import (
 from infuser.analysis.diagnosing.buckets import buckets, entity_frequency
 from infuser.analysis.select import explain_selection
 from infuser.files import write_whole
-from infuser.infused import load_model, load_tokenizer, longest_input
+from infuser.hosts.loading import load_model, load_tokenizer, longest_input
 from infuser.knowledge.candidate_rule import STOP_WORDS
 from infuser.knowledge.candidates import build_candidates
 from infuser.knowledge.graph_build import build_graph

@@ -24,7 +24,7 @@ from transformers.utils import logging
 
 from infuser import Entities, Kam, TrainSettings, __version__, assets, infuse, train
 from infuser.files import write_whole
-from infuser.infused import load_model, load_tokenizer
+from infuser.hosts.loading import load_model, load_tokenizer
 from infuser.signals import Collator
 
 RESULT = Path(__file__).parent / "results" / "loop_overhead.json"

@@ -51,7 +51,7 @@ from infuser import (
     train,
 )
 from infuser.files import write_whole
-from infuser.infused import load_model, load_tokenizer, longest_input
+from infuser.hosts.loading import load_model, load_tokenizer, longest_input
 from infuser.knowledge.readers.wordnet import read_synsets
 from infuser.sources.corruption import corrupt
 from infuser.sources.placebo import shuffle

@@ -31,7 +31,7 @@ import torch
 from infuser import assets
 from infuser.files import write_whole
 from infuser.hosts import answering
-from infuser.infused import load_model, load_tokenizer
+from infuser.hosts.loading import load_model, load_tokenizer
 from infuser.relations.examples import RelationText, Triple
 from infuser.relations.features import SpanReader
 from infuser.relations.streaming import write_features

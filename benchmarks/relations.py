@@ -29,7 +29,7 @@ from infuser import __version__, assets
 from infuser.analysis.probe_report import ProbeReport
 from infuser.analysis.probes.relations import ProbeSettings, probe_relations, probe_report, randomly_initialised
 from infuser.files import write_whole
-from infuser.infused import load_model, load_tokenizer
+from infuser.hosts.loading import load_model, load_tokenizer
 from infuser.relations.candidates import CandidateRule
 from infuser.relations.classifier import Thresholds
 from infuser.relations.encoders import Encoder

@@ -23,10 +23,9 @@ from transformers import (
 )
 
 import infuser
-from infuser import infused as infused_module
 from infuser.errors import CheckpointError, HostError, InputError, SourceError, UnknownNameError
-from infuser.hosts import is_new_weight
-from infuser.infused import longest_input
+from infuser.hosts import is_new_weight, loading
+from infuser.hosts.loading import longest_input
 
 SMALL = {"vocab_size": 20, "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 16}
 
@@ -55,7 +54,7 @@ def test_a_directory_is_loaded_for_every_task(task: str, checkpoint: Path) -> No
 
 
 def test_every_task_of_the_tests_is_a_task_of_the_front_door() -> None:
-    assert set(infused_module.HEADS) == {*HEADS, "pretraining"}
+    assert set(loading.HEADS) == {*HEADS, "pretraining"}
 
 
 def test_a_string_and_a_path_are_the_same_and_kam_is_the_default(checkpoint: Path) -> None:

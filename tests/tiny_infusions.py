@@ -15,9 +15,8 @@ from transformers import PreTrainedModel
 import infuser
 from infuser import Candidates, EntityVectors, KnowledgeBase
 from infuser.hosts import is_new_weight
-from infuser.infused import Method
 from infuser.registry import METHODS
-from infuser.types import Annotations, Source
+from infuser.types import Annotations, Method, Source
 
 ENTITY_METHODS = ("kar", "ernie")
 """Methods that read knowledge bases; all others read maps."""

@@ -5,41 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import torch
-import transformers
-from safetensors import SafetensorError
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from infuser.errors import CheckpointError, HostError, InputError, SourceError, UnknownNameError
+from infuser.errors import HostError, InputError, SourceError
 from infuser.hosts import anatomy_of, is_new_weight
+from infuser.hosts.loading import load_model, load_tokenizer, longest_input
 from infuser.methods import Kam
+from infuser.saving import load_parts, restore, save_parts
 from infuser.signals import Collator
-from infuser.types import Source
+from infuser.types import Method, Source, offer_terms
 
 if TYPE_CHECKING:
     from infuser.linking.mentions import Mention
-
-HEADS = {
-    "encoder": "AutoModel",
-    "sequence-classification": "AutoModelForSequenceClassification",
-    "token-classification": "AutoModelForTokenClassification",
-    "multiple-choice": "AutoModelForMultipleChoice",
-    "question-answering": "AutoModelForQuestionAnswering",
-    "masked-lm": "AutoModelForMaskedLM",
-    "pretraining": "AutoModelForPreTraining",
-}
-"""What a checkpoint can be loaded for, and the transformers class that loads it."""
-
-
-class Method(Protocol):
-    """A way to put signals inside a host."""
-
-    def attach(self, host: PreTrainedModel, *, sources: Sequence[Source], with_terms: bool = False) -> None: ...
-
-    def detach(self, host: PreTrainedModel) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +105,7 @@ class Infused:
         """Return a tokenizer that also reads knowledge, for clients that call a tokenizer and then the model."""
         from infuser.signals.reading import reading_tokenizer
 
-        return reading_tokenizer(self.collator(), with_terms=with_terms(self.sources))
+        return reading_tokenizer(self.collator(), with_terms=offer_terms(self.sources))
 
     def n_new_weights(self) -> int:
         """Count the weights that the method added."""
@@ -132,9 +113,9 @@ class Infused:
 
     def save(self, directory: str | Path, *, only_new: bool = False) -> None:
         """Write everything that `infuser.load` needs; with `only_new`, all but the base checkpoint's own weights."""
-        from infuser.saving import save
-
-        save(self, Path(directory), only_new=only_new)
+        save_parts(
+            Path(directory), self.model, self.method, self.tokenizer, self.sources, base=self.base, only_new=only_new
+        )
 
     def detach(self) -> PreTrainedModel:
         """Take the method out again and return the plain host."""
@@ -176,10 +157,8 @@ def infuse(
         raise HostError("This model is infused already. Take the first method out with detach() before the next.")
     tokenizer = tokenizer or load_tokenizer(base)
     method = method or Kam()
-    method.attach(model, sources=listed, with_terms=with_terms(listed))
+    method.attach(model, sources=listed, with_terms=offer_terms(listed))
     if model is not checkpoint_or_model:
-        from infuser.saving import restore
-
         restore(model, Path(str(base)))
     return Infused(model, method, tokenizer, tuple(listed), base)
 
@@ -190,76 +169,4 @@ def load(directory: str | Path, *, sources: Sequence[Source] | None = None, base
     `sources` replaces the saved ones (needed for those that hold code of yours); `base` says where the base checkpoint
     of the small form lies now, if it has moved.
     """
-    from infuser.saving import load as read
-
-    return read(Path(directory), sources=sources, base=base)
-
-
-def load_model(checkpoint: str, task: str, **options: Any) -> PreTrainedModel:
-    """Load a checkpoint with the head that `task` names."""
-    if task not in HEADS:
-        raise UnknownNameError(f"No task is called {task!r}. Known: {', '.join(HEADS)}.")
-    try:
-        config = transformers.AutoConfig.from_pretrained(checkpoint)
-    except (OSError, ValueError) as error:
-        raise CheckpointError(
-            f"Cannot load the checkpoint {checkpoint!r}: it is neither a directory with a config.json nor a hub id "
-            f"that can be reached from here. ({str(error).splitlines()[0]})"
-        ) from error
-    shell = type("Host", (), {"config": config})
-    anatomy_of(shell)  # type: ignore[arg-type]  # before gigabytes are loaded for nothing
-    auto = getattr(transformers, HEADS[task])
-    if type(config) not in auto._model_mapping:
-        raise HostError(f"transformers has no {task!r} head for {config.model_type!r} encoders.")
-    options.setdefault("use_safetensors", True)  # the other format is a pickle
-    if task == "question-answering":
-        options.setdefault("num_labels", 2)  # start and end, however many classes the checkpoint's last task had
-    try:
-        model: PreTrainedModel = auto.from_pretrained(checkpoint, **options)
-    except (OSError, RuntimeError, SafetensorError) as error:
-        raise CheckpointError(
-            f"Cannot load the weights of {checkpoint!r}: {error} If it has no safetensors but pickled weights that you "
-            "trust, pass use_safetensors=False."
-        ) from error
-    except (TypeError, ValueError) as error:
-        raise InputError(f"transformers cannot load {checkpoint!r} with the options {options}: {error}") from error
-    return settle(model)
-
-
-def settle(model: PreTrainedModel) -> PreTrainedModel:
-    """Move a loaded model's weights out of its mapped file into memory of their own, and return it.
-
-    A file maps weights to any address, and matrix kernels round differently at different alignments: without this, a
-    saved model would not answer bit for bit as the one that was saved.
-    """
-    for tensor in (*model.parameters(), *model.buffers()):
-        tensor.data = tensor.data.clone()
-    return model
-
-
-def load_tokenizer(checkpoint: str | None) -> PreTrainedTokenizerBase:
-    """Load the tokenizer that belongs to a checkpoint."""
-    if checkpoint is None:
-        raise CheckpointError("This model came without a tokenizer; pass one as infuse(..., tokenizer=...).")
-    try:
-        tokenizer: PreTrainedTokenizerBase = transformers.AutoTokenizer.from_pretrained(checkpoint)
-    except Exception as error:  # a damaged tokenizer.json raises a bare Exception
-        raise CheckpointError(
-            f"No tokenizer can be loaded from {checkpoint!r}; pass one as infuse(..., tokenizer=...). ({error})"
-        ) from error
-    if len(tokenizer) <= len(tokenizer.all_special_tokens):  # without files, transformers makes up an empty one
-        raise CheckpointError(f"{checkpoint!r} holds no tokenizer; pass one as infuse(..., tokenizer=...).")
-    return tokenizer
-
-
-def with_terms(sources: Sequence[Source]) -> bool:
-    """Tell whether a source may offer auxiliary terms, so that the method makes room for them."""
-    return any(getattr(source, "n_terms", 0) > 0 for source in sources)
-
-
-def longest_input(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int:
-    """Return how many tokens the host can read."""
-    longest: int = model.config.max_position_embeddings
-    if anatomy_of(model).counts_from_padding:
-        longest -= model.config.pad_token_id + 1
-    return min(longest, int(tokenizer.model_max_length))
+    return Infused(*load_parts(Path(directory), sources=sources, base=base))

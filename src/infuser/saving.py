@@ -23,15 +23,15 @@ import transformers
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import load_file, save_file
 from torch import Tensor
-from transformers import PreTrainedConfig, PreTrainedModel
+from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from infuser.errors import CheckpointError, UnknownNameError
 from infuser.files import whole_folder
 from infuser.hosts import is_new_weight, plain_config, plain_state
-from infuser.infused import Infused, Method, load_tokenizer, settle, with_terms
+from infuser.hosts.loading import load_tokenizer, settle
 from infuser.registry import METHODS
 from infuser.sources.storage import load_source, save_source
-from infuser.types import Source
+from infuser.types import Method, Source, offer_terms
 from infuser.versions import __version__
 
 CARD = "infuser.json"
@@ -39,50 +39,62 @@ _NEW = "knowledge.safetensors"
 _RIGHT_BASE = "Pass the right one as infuser.load(..., base=...)."
 
 
-def save(infused: Infused, directory: Path, *, only_new: bool) -> None:
-    """Write into a temporary directory beside the target, then put it in place in one step."""
+def save_parts(
+    directory: Path,
+    model: PreTrainedModel,
+    method: Method,
+    tokenizer: PreTrainedTokenizerBase,
+    sources: Sequence[Source],
+    *,
+    base: str | None,
+    only_new: bool,
+) -> None:
+    """Write the parts of an infused model into a temporary directory, then put it in place in one step."""
     directory = directory.resolve()
     if directory.exists() and not directory.is_dir():
         raise CheckpointError(f"{directory} is a file; save into a new or empty directory.")
     if directory.exists() and not (directory / CARD).exists() and any(directory.iterdir()):
         raise CheckpointError(f"{directory} holds other files; save into a new or empty directory.")
-    with whole_folder(directory) as draft, plain_config(infused.model):
-        _write(infused, draft, only_new=only_new)
+    with whole_folder(directory) as draft, plain_config(model):
+        card = {
+            "infuser": __version__,
+            "form": "only-new" if only_new else "whole",
+            "method": {"name": METHODS.name_of(method), "settings": dataclasses.asdict(method)},  # type: ignore[call-overload]
+            "with_terms": offer_terms(sources),
+            "model": type(model).__name__,
+            "sources": [save_source(source, draft / "sources" / str(i)) for i, source in enumerate(sources)],
+            "base": _save_weights(model, base, draft, only_new=only_new),
+        }
+        tokenizer.save_pretrained(draft)
+        (draft / CARD).write_text(json.dumps(card, indent=2, ensure_ascii=False), encoding="utf-8")
 
 
-def _write(infused: Infused, draft: Path, *, only_new: bool) -> None:
-    model = infused.model
+def _save_weights(model: PreTrainedModel, base: str | None, draft: Path, *, only_new: bool) -> dict[str, str | None]:
+    """Write the new weights and, in the whole form, the host; return what the card says about the base checkpoint."""
     state = model.state_dict()
     new = {name for name in state if is_new_weight(name)}
-    card: dict[str, Any] = {
-        "infuser": __version__,
-        "form": "only-new" if only_new else "whole",
-        "method": {"name": METHODS.name_of(infused.method), "settings": dataclasses.asdict(infused.method)},  # type: ignore[call-overload]
-        "with_terms": with_terms(infused.sources),
-        "model": type(model).__name__,
-        "sources": [save_source(source, draft / "sources" / str(i)) for i, source in enumerate(infused.sources)],
-    }
+    about = {"id": base}
     if only_new:
-        base = _base_state(model, infused.base)
-        new |= {name for name in state if name not in base}
-        changed = [name for name, tensor in base.items() if not _same(tensor, state[name])]
+        of_base = _base_state(model, base)
+        new |= state.keys() - of_base.keys()
+        changed = [name for name, tensor in of_base.items() if not _same(tensor, state[name])]
         if changed:
             raise CheckpointError(
-                f"The host's own weights differ from {infused.base!r} ({len(changed)} tensors, e.g. {changed[0]!r}), "
-                "so the new weights alone would not restore it. Save the whole form, or freeze the host while training."
+                f"The host's own weights differ from {base!r} ({len(changed)} tensors, e.g. {changed[0]!r}), so the "
+                "new weights alone would not restore it. Save the whole form, or freeze the host while training."
             )
-        card["base"] = {"id": infused.base, "sha256": digest(base)}
+        about["sha256"] = digest(of_base)
         model.config.save_pretrained(draft)
     else:
-        card["base"] = {"id": infused.base}
         model.save_pretrained(draft, state_dict=plain_state(model))
-    infused.tokenizer.save_pretrained(draft)
     save_file({name: state[name].detach().cpu().contiguous().clone() for name in sorted(new)}, draft / _NEW)
-    (draft / CARD).write_text(json.dumps(card, indent=2, ensure_ascii=False), encoding="utf-8")
+    return about
 
 
-def load(directory: Path, *, sources: Sequence[Source] | None, base: str | None) -> Infused:
-    """Read a saved directory in a new process, or say which part of it is broken."""
+def load_parts(
+    directory: Path, *, sources: Sequence[Source] | None, base: str | None
+) -> tuple[PreTrainedModel, Method, PreTrainedTokenizerBase, tuple[Source, ...], str | None]:
+    """Read back model, method, tokenizer, sources and base checkpoint, or say which part of the folder is broken."""
     card = _read_card(directory)
     if sources is not None and len(sources) != len(card["sources"]):
         raise CheckpointError(
@@ -108,7 +120,7 @@ def load(directory: Path, *, sources: Sequence[Source] | None, base: str | None)
     method.attach(model, sources=sources, with_terms=card["with_terms"])
     _fill(model, new, directory / _NEW)
     model.train(False)
-    return Infused(model, method, load_tokenizer(str(directory)), tuple(sources), origin)
+    return model, method, load_tokenizer(str(directory)), tuple(sources), origin
 
 
 def restore(model: PreTrainedModel, checkpoint: Path) -> None:

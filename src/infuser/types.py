@@ -6,9 +6,12 @@ Everything here speaks of characters of one text. A sentence pair is one text to
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol, Self, runtime_checkable
+from typing import TYPE_CHECKING, Protocol, Self, runtime_checkable
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
 
 PAIR_BREAK = "\n\n"
 """Stands between the two sides of a pair; a paragraph break, so that taggers do not read across it."""
@@ -82,6 +85,27 @@ class Source(Protocol):
     def tiny(cls) -> Self:
         """Return a working miniature, for contract tests and docs."""
         ...
+
+
+@runtime_checkable
+class OffersTerms(Protocol):
+    """A source that may add auxiliary words: up to `n_terms` of them per text."""
+
+    n_terms: int
+
+
+@runtime_checkable
+class Method(Protocol):
+    """A way to put signals inside a host."""
+
+    def attach(self, host: PreTrainedModel, *, sources: Sequence[Source], with_terms: bool = False) -> None: ...
+
+    def detach(self, host: PreTrainedModel) -> None: ...
+
+
+def offer_terms(sources: Iterable[Source]) -> bool:
+    """Return whether any source may offer auxiliary terms, so that the method makes room for them."""
+    return any(isinstance(source, OffersTerms) and source.n_terms > 0 for source in sources)
 
 
 def join_pair(text: str, pair: str | None) -> str:

@@ -13,6 +13,7 @@ from cli.small_linkers import linked_rows, save_linker, write_json_lines, write_
 
 import infuser
 from infuser import EntityVectors
+from infuser.hosts.loading import load_model
 
 FAST = ("--epochs", 14, "--batch-size", 8, "--learning-rate", 0.01)
 CORPUS = ["the red book near the lake town", "the bank and the lake", "", "a red book at the bank", "the old lake"]
@@ -65,7 +66,7 @@ def test_a_run_teaches_a_linker_to_read_and_tells_how_it_compares(run: tuple[Pat
 
 
 def test_the_encoder_itself_stays_as_it_was(run: tuple[Path, str, str], checkpoint: Path) -> None:
-    before, after = infuser.infused.load_model(str(checkpoint), "encoder"), infuser.load(run[0] / "model").detach()
+    before, after = load_model(str(checkpoint), "encoder"), infuser.load(run[0] / "model").detach()
     weights = after.state_dict()
     assert all(bool((weights[name] == weight).all()) for name, weight in before.state_dict().items())
 

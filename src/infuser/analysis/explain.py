@@ -16,8 +16,8 @@ from infuser.analysis.answers import answer, classifies
 from infuser.analysis.explanation import ROUNDING, Explanation
 from infuser.errors import InputError, UnknownNameError
 from infuser.hosts import showing_weights
+from infuser.hosts.loading import longest_input
 from infuser.hosts.watching import answering
-from infuser.infused import longest_input
 from infuser.linking.mentions import Mention
 from infuser.methods.entity_reader import Trace
 from infuser.registry import SOURCES

@@ -188,7 +188,7 @@ def _ask(
 
 
 def _open_plain(run: Trained) -> tuple[Any, Any]:
-    from infuser.infused import load_model, load_tokenizer
+    from infuser.hosts.loading import load_model, load_tokenizer
 
     folder = str(run.run.model)
     model = load_model(folder, "sequence-classification")
@@ -215,7 +215,7 @@ def _by_share(curves: Sequence[Sequence[tuple[float, float]]]) -> list[tuple[flo
 
 def _angles(run: Trained, infused: Infused, told: Console) -> tuple[dict[str, list[tuple[float, float]]], list[str]]:
     from infuser.analysis.diagnosing.angles import corresponding_angles
-    from infuser.infused import load_model
+    from infuser.hosts.loading import load_model
 
     try:
         folder = find_checkpoint(run.record["files"]["checkpoint"], told)

@@ -99,7 +99,7 @@ def open_classifier(
     else:
         folder = find_checkpoint(name, console)
         with loading(console, "the model"):
-            from infuser.infused import load_model, load_tokenizer
+            from infuser.hosts.loading import load_model, load_tokenizer
 
             if not is_classifier(folder):
                 raise CheckpointError(
@@ -117,7 +117,7 @@ def open_classifier(
 
 def plain_collator(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> Collator:
     """Return a collator without knowledge; an infused model answers its batches as the plain one does."""
-    from infuser.infused import longest_input
+    from infuser.hosts.loading import longest_input
     from infuser.signals import Collator
 
     return Collator(tokenizer, max_length=longest_input(model, tokenizer))

@@ -197,7 +197,7 @@ def _open(name: str, told: Console) -> _Encoder:
         import torch
 
         import infuser
-        from infuser.infused import load_model, load_tokenizer
+        from infuser.hosts.loading import load_model, load_tokenizer
 
         if (Path(name) / CARD).exists():
             infused: Any = infuser.load(name)

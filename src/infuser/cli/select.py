@@ -221,7 +221,7 @@ def _known(
         "texts": digest_of_texts(join_pair(one["text"], one["pair"]) for one in examples),
     }
     with loading(console, checkpoint):
-        from infuser.infused import load_model, load_tokenizer
+        from infuser.hosts.loading import load_model, load_tokenizer
 
         tokenizer = load_tokenizer(folder)
     progress = Console(stderr=True).is_terminal

@@ -59,7 +59,7 @@ def _open_model(name: str, model: str, sources: Sequence[Source], console: Conso
         return InfusedView(open_infused(model, sources, console), _title(name), note, examples)
     folder = find_checkpoint(model, console)
     with loading(console, "the model"):
-        from infuser.infused import load_model, load_tokenizer
+        from infuser.hosts.loading import load_model, load_tokenizer
         from infuser.relations.encoders import Encoder
 
         host = load_model(folder, "sequence-classification" if is_classifier(folder) else "encoder")

@@ -28,9 +28,10 @@ from infuser.types import Source
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
-    from infuser.infused import Infused, Method
+    from infuser.infused import Infused
     from infuser.signals import Collator
     from infuser.training import TrainResult, TrainSettings
+    from infuser.types import Method
 
 PLAIN, PLACEBO = "plain", "placebo"
 DEV_SHUFFLING = 1
@@ -205,7 +206,8 @@ def _prepare(plan: Plan, checkpoint: str, labels: list[str]) -> tuple[PreTrained
     with loading(told, checkpoint):
         import transformers
 
-        from infuser.infused import infuse, load_model, load_tokenizer
+        from infuser.hosts.loading import load_model, load_tokenizer
+        from infuser.infused import infuse
 
         transformers.set_seed(plan.settings.seed)  # the new head starts at random
         options = classifier_options(folder, labels)

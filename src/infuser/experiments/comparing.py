@@ -21,7 +21,8 @@ import torch
 from infuser.errors import InputError
 from infuser.experiments.side_by_side import run_side_by_side
 from infuser.files import write_whole
-from infuser.infused import Infused, Method, infuse, load_model, load_tokenizer, longest_input
+from infuser.hosts.loading import load_model, load_tokenizer, longest_input
+from infuser.infused import Infused, infuse
 from infuser.registry import METHODS
 from infuser.signals import Collator
 from infuser.sources.placebo import shuffle
@@ -29,7 +30,7 @@ from infuser.stats.comparison import Arm
 from infuser.training import TrainSettings, train
 from infuser.training.evaluation import evaluate
 from infuser.training.steps import Example, StepReport
-from infuser.types import Annotations, Source, join_pair
+from infuser.types import Annotations, Method, Source, join_pair
 from infuser.versions import __version__
 
 PLAIN, PLACEBO = "plain", "placebo"

@@ -19,7 +19,8 @@ from infuser.experiments.making import make_method, make_sampling, make_sources,
 from infuser.experiments.memory import forget_peak, peak_mib
 from infuser.experiments.settings import Arm, Bench, Host
 from infuser.files import digest_of
-from infuser.infused import Infused, infuse, load_model, load_tokenizer, longest_input
+from infuser.hosts.loading import load_model, load_tokenizer, longest_input
+from infuser.infused import Infused, infuse
 from infuser.methods.spectral import Spectral
 from infuser.signals import Collator
 from infuser.stats.metrics import METRICS

@@ -135,7 +135,7 @@ def _open_encoder(encoder: Encoder) -> tuple[PreTrainedModel, PreTrainedTokenize
     if isinstance(encoder, tuple):
         return encoder
     from infuser import assets
-    from infuser.infused import load_model, load_tokenizer
+    from infuser.hosts.loading import load_model, load_tokenizer
 
     name = str(encoder)
     folder = str(assets.fetch(name)) if name in assets.ASSETS and not Path(name).exists() else name
@@ -154,7 +154,7 @@ def _encode(
     """Write the average state of each text into its row of `encoded`."""
     import torch
 
-    from infuser.infused import longest_input
+    from infuser.hosts.loading import longest_input
 
     if max_tokens < 1 or batch_size < 1:
         raise InputError(f"max_tokens={max_tokens}, batch_size={batch_size}: both must be 1 or more.")

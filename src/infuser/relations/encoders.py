@@ -10,7 +10,8 @@ from pathlib import Path
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from infuser.hosts import n_blocks
-from infuser.infused import Infused, load, load_model, load_tokenizer
+from infuser.hosts.loading import load_model, load_tokenizer
+from infuser.infused import Infused, load
 from infuser.saving import CARD, digest
 from infuser.sources.annotating.fingerprints import fingerprint
 from infuser.types import Source

@@ -23,7 +23,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from infuser.errors import InputError
 from infuser.hosts import answering, n_blocks, watching_attention
-from infuser.infused import longest_input
+from infuser.hosts.loading import longest_input
 from infuser.relations.examples import RelationText, Triple
 from infuser.signals import Collator
 from infuser.signals.align import Range

@@ -63,7 +63,7 @@ class Task:
     """A folder with the official files, or `datasets:NAME` (`datasets:NAME,CONFIG`) for the datasets library."""
 
     head: ClassVar[str] = "sequence-classification"
-    """Which of `infused.HEADS` answers."""
+    """Which of `hosts.loading.HEADS` answers."""
     paths: ClassVar[tuple[str, ...]] = ("data",)
     """Which fields name files or folders; a bench looks for them beside its settings file."""
     takes_annotations: ClassVar[bool] = True

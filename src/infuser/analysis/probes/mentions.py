@@ -18,7 +18,7 @@ from tqdm.auto import tqdm
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from infuser.errors import InputError
-from infuser.infused import longest_input
+from infuser.hosts.loading import longest_input
 from infuser.signals.align import align
 from infuser.signals.collator import Collator
 from infuser.signals.examples import Row, read_rows

@@ -1,0 +1,88 @@
+"""Loads hosts and their tokenizers from checkpoints."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import transformers
+from safetensors import SafetensorError
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
+
+from infuser.errors import CheckpointError, HostError, InputError, UnknownNameError
+from infuser.hosts.anatomy import anatomy_of
+
+HEADS = {
+    "encoder": "AutoModel",
+    "sequence-classification": "AutoModelForSequenceClassification",
+    "token-classification": "AutoModelForTokenClassification",
+    "multiple-choice": "AutoModelForMultipleChoice",
+    "question-answering": "AutoModelForQuestionAnswering",
+    "masked-lm": "AutoModelForMaskedLM",
+    "pretraining": "AutoModelForPreTraining",
+}
+"""What a checkpoint can be loaded for, and the transformers class that loads it."""
+
+
+def load_model(checkpoint: str, task: str, **options: Any) -> PreTrainedModel:
+    """Load a checkpoint with the head that `task` names."""
+    if task not in HEADS:
+        raise UnknownNameError(f"No task is called {task!r}. Known: {', '.join(HEADS)}.")
+    try:
+        config = transformers.AutoConfig.from_pretrained(checkpoint)
+    except (OSError, ValueError) as error:
+        raise CheckpointError(
+            f"Cannot load the checkpoint {checkpoint!r}: it is neither a directory with a config.json nor a hub id "
+            f"that can be reached from here. ({str(error).splitlines()[0]})"
+        ) from error
+    shell = type("Host", (), {"config": config})
+    anatomy_of(shell)  # type: ignore[arg-type]  # before gigabytes are loaded for nothing
+    auto = getattr(transformers, HEADS[task])
+    if type(config) not in auto._model_mapping:
+        raise HostError(f"transformers has no {task!r} head for {config.model_type!r} encoders.")
+    options.setdefault("use_safetensors", True)  # the other format is a pickle
+    if task == "question-answering":
+        options.setdefault("num_labels", 2)  # start and end, however many classes the checkpoint's last task had
+    try:
+        model: PreTrainedModel = auto.from_pretrained(checkpoint, **options)
+    except (OSError, RuntimeError, SafetensorError) as error:
+        raise CheckpointError(
+            f"Cannot load the weights of {checkpoint!r}: {error} If it has no safetensors but pickled weights that you "
+            "trust, pass use_safetensors=False."
+        ) from error
+    except (TypeError, ValueError) as error:
+        raise InputError(f"transformers cannot load {checkpoint!r} with the options {options}: {error}") from error
+    return settle(model)
+
+
+def settle(model: PreTrainedModel) -> PreTrainedModel:
+    """Move a loaded model's weights out of its mapped file into memory of their own, and return it.
+
+    A file maps weights to any address, and matrix kernels round differently at different alignments: without this, a
+    saved model would not answer bit for bit as the one that was saved.
+    """
+    for tensor in (*model.parameters(), *model.buffers()):
+        tensor.data = tensor.data.clone()
+    return model
+
+
+def load_tokenizer(checkpoint: str | None) -> PreTrainedTokenizerBase:
+    """Load the tokenizer that belongs to a checkpoint."""
+    if checkpoint is None:
+        raise CheckpointError("This model came without a tokenizer; pass one as infuse(..., tokenizer=...).")
+    try:
+        tokenizer: PreTrainedTokenizerBase = transformers.AutoTokenizer.from_pretrained(checkpoint)
+    except Exception as error:  # a damaged tokenizer.json raises a bare Exception
+        raise CheckpointError(
+            f"No tokenizer can be loaded from {checkpoint!r}; pass one as infuse(..., tokenizer=...). ({error})"
+        ) from error
+    if len(tokenizer) <= len(tokenizer.all_special_tokens):  # without files, transformers makes up an empty one
+        raise CheckpointError(f"{checkpoint!r} holds no tokenizer; pass one as infuse(..., tokenizer=...).")
+    return tokenizer
+
+
+def longest_input(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int:
+    """Return how many tokens the host can read."""
+    longest: int = model.config.max_position_embeddings
+    if anatomy_of(model).counts_from_padding:
+        longest -= model.config.pad_token_id + 1
+    return min(longest, int(tokenizer.model_max_length))
