@@ -24,7 +24,7 @@ from pathlib import Path
 from typing import Any
 
 from infuser import Entities, assets
-from infuser.knowledge.name_store import NameStore
+from infuser.knowledge.names.store import NameStore
 from infuser.knowledge.readers.wordnet import read_synsets
 from infuser.sources.annotating import annotate
 

@@ -25,8 +25,8 @@ import torch
 from torch.utils.data import DataLoader
 
 from infuser import Collator, Graph, Kam, assets, infuse
-from infuser.knowledge.graph_build import build_graph
-from infuser.knowledge.graph_store import save_graph
+from infuser.knowledge.graph.build import build_graph
+from infuser.knowledge.graph.store import save_graph
 from infuser.knowledge.readers.wordnet import read_synsets, read_wordnet
 from infuser.registry import SOURCES
 from infuser.sources.annotating import annotate

@@ -37,9 +37,9 @@ import pyarrow as pa
 
 from infuser import __version__, assets
 from infuser.errors import AssetError
-from infuser.knowledge.candidate_files import name_mentions, read_mention_counts
-from infuser.knowledge.candidate_rule import MentionRule
-from infuser.knowledge.candidates import CandidateStore, MentionFinder, batches, build_candidates
+from infuser.knowledge.candidates.files import name_mentions, read_mention_counts
+from infuser.knowledge.candidates.mention_rule import MentionRule
+from infuser.knowledge.candidates.store import CandidateStore, MentionFinder, batches, build_candidates
 from infuser.knowledge.facts import ENTITIES
 from infuser.knowledge.readers.tables import read_table
 from infuser.tables.skipped import Skipped

@@ -33,8 +33,8 @@ from scipy.sparse import csr_array
 
 from infuser import Correlation
 from infuser.knowledge.artifact import whole
-from infuser.knowledge.correlation_scores import Scoring
-from infuser.knowledge.correlation_store import CorrelationStore
+from infuser.knowledge.correlation.scores import Scoring
+from infuser.knowledge.correlation.store import CorrelationStore
 from infuser.knowledge.counting import Counting
 from infuser.knowledge.counting.build import build_correlation
 from infuser.words import find_words

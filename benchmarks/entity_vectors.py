@@ -86,7 +86,7 @@ def read_lists(path: Path, batch: list[list[str]]) -> np.ndarray:
 
 def read_ours(folder: Path, batch: list[list[str]]) -> np.ndarray:
     """Open the folder and take the rows that are needed."""
-    from infuser.knowledge.entity_vectors import EntityVectors
+    from infuser.knowledge.vectors.store import EntityVectors
 
     vectors = EntityVectors.open(folder)
     return np.concatenate([vectors.take(vectors.rows(of_text)) for of_text in batch])
@@ -94,11 +94,11 @@ def read_ours(folder: Path, batch: list[list[str]]) -> np.ndarray:
 
 def child(way: str, path: Path, n_entities: int) -> dict[str, Any]:
     """Return seconds, peak memory and a sum of the rows of one way, measured in this process."""
-    import infuser.knowledge.entity_vectors  # noqa: F401  # libraries are loaded before the clock starts
+    import infuser.knowledge.vectors.store  # noqa: F401  # libraries are loaded before the clock starts
 
     batch, before = batch_of(n_entities), memory_mb("VmRSS")
     if way == "build":
-        from infuser.knowledge.vector_files import build_from_file
+        from infuser.knowledge.vectors.files import build_from_file
 
         call: Any = lambda: build_from_file(path, path.with_name("folder"), scale=False)  # noqa: E731
     else:
@@ -116,7 +116,7 @@ def child(way: str, path: Path, n_entities: int) -> dict[str, Any]:
 
 def run_time(folder: Path, n_entities: int) -> dict[str, float]:
     """Return what the folder costs while texts are read: opening, finding rows and taking them, for one text."""
-    from infuser.knowledge.entity_vectors import EntityVectors
+    from infuser.knowledge.vectors.store import EntityVectors
 
     opening = min(timed(lambda: EntityVectors.open(folder))[0] for _ in range(ROUNDS))
     vectors = EntityVectors.open(folder)

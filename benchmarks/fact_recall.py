@@ -40,9 +40,9 @@ import torch
 
 from infuser import Candidates, EntityVectors, Kar, KnowledgeBase, TrainSettings, __version__, assets, infuse
 from infuser.infused import Infused
-from infuser.knowledge.descriptions import Described
-from infuser.knowledge.vector_encoding import DescriptionVectors, build_from_descriptions
-from infuser.knowledge.vector_training import TrainedVectors, Triples, train_vectors
+from infuser.knowledge.vectors.descriptions import Described
+from infuser.knowledge.vectors.encoding import DescriptionVectors, build_from_descriptions
+from infuser.knowledge.vectors.training import TrainedVectors, Triples, train_vectors
 from infuser.linking.fact_questions import Fact, FactSettings, Question, fact_examples, fact_questions
 from infuser.linking.fact_recall import (
     expected_by_chance,

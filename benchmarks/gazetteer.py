@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any
 
 from infuser import assets
-from infuser.knowledge.name_store import NameStore
+from infuser.knowledge.names.store import NameStore
 from infuser.knowledge.readers.wordnet import read_synsets
 from infuser.words import find_tokens
 

@@ -39,8 +39,8 @@ import pyarrow as pa
 from generated_graph import draw_edges, write_files
 from numpy.typing import NDArray
 
-from infuser.knowledge.graph_build import build_graph
-from infuser.knowledge.graph_store import GraphStore, save_graph
+from infuser.knowledge.graph.build import build_graph
+from infuser.knowledge.graph.store import GraphStore, save_graph
 from infuser.knowledge.readers import read_facts
 from infuser.tables.skipped import Skipped
 

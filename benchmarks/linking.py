@@ -30,11 +30,11 @@ import candidate_recall as wikidata
 import torch
 
 from infuser import Candidates, EntityVectors, Kar, KnowledgeBase, TrainSettings, __version__, assets, infuse
-from infuser.knowledge.candidates import CandidateStore, batches, build_candidates
-from infuser.knowledge.descriptions import Described
+from infuser.knowledge.candidates.store import CandidateStore, batches, build_candidates
 from infuser.knowledge.readers.wikidata_small import read_wikidata_small
 from infuser.knowledge.readers.wordnet import read_synsets
-from infuser.knowledge.vector_encoding import DescriptionVectors, build_from_descriptions
+from infuser.knowledge.vectors.descriptions import Described
+from infuser.knowledge.vectors.encoding import DescriptionVectors, build_from_descriptions
 from infuser.linking.baselines import entity_totals, most_frequent, prior_only
 from infuser.linking.examples import LinkedText, link_examples
 from infuser.linking.mentions import Mention

@@ -27,8 +27,8 @@ from generated_corpus import real_sentences
 
 from infuser import Graph, Sampling, __version__, assets
 from infuser.files import write_whole
-from infuser.knowledge.graph_build import build_graph
-from infuser.knowledge.graph_store import save_graph
+from infuser.knowledge.graph.build import build_graph
+from infuser.knowledge.graph.store import save_graph
 from infuser.knowledge.readers import read_facts
 from infuser.sources.surroundings import count_entities
 from infuser.tables.skipped import Skipped

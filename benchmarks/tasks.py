@@ -24,7 +24,7 @@ from infuser.experiments.schedule import run_bench
 from infuser.experiments.settings import Bench, read_bench
 from infuser.experiments.table_summary import summarise
 from infuser.files import write_whole
-from infuser.knowledge.candidate_rule import STOP_WORDS
+from infuser.knowledge.candidates.mention_rule import STOP_WORDS
 from infuser.knowledge.counting import Counting
 from infuser.knowledge.counting.build import build_correlation
 from infuser.reports.bench_plots import Sweep, plots_of, write_png

@@ -12,8 +12,8 @@ import miniature
 
 from infuser import Correlation, Kam, infuse
 from infuser.analysis.explain import explain
-from infuser.knowledge.correlation_scores import Scoring
-from infuser.knowledge.correlation_store import CorrelationStore, save_correlation
+from infuser.knowledge.correlation.scores import Scoring
+from infuser.knowledge.correlation.store import CorrelationStore, save_correlation
 from infuser.knowledge.counting import Counting, count_texts
 from infuser.knowledge.counting.build import build_correlation
 

@@ -7,8 +7,8 @@ import tempfile
 from pathlib import Path
 
 from infuser import Graph
-from infuser.knowledge.graph_build import build_graph
-from infuser.knowledge.graph_store import GraphStore, save_graph
+from infuser.knowledge.graph.build import build_graph
+from infuser.knowledge.graph.store import GraphStore, save_graph
 from infuser.knowledge.readers import read_facts
 from infuser.tables.skipped import Skipped
 

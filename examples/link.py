@@ -13,7 +13,7 @@ import torch
 
 import infuser
 from infuser import Candidates, EntityVectors, Kar, KnowledgeBase, TrainSettings, infuse
-from infuser.knowledge.vector_encoding import encode_descriptions
+from infuser.knowledge.vectors.encoding import encode_descriptions
 from infuser.linking.baselines import prior_only
 from infuser.linking.examples import link_examples
 from infuser.linking.scores import score_links

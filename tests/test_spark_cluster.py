@@ -15,8 +15,8 @@ from spark_cluster import needs_spark, run_driver, spark_standalone  # noqa: F40
 
 from infuser.knowledge.counting import Counting
 from infuser.knowledge.counting.run import count_corpus
-from infuser.knowledge.graph_build import build_graph, facts_of
-from infuser.knowledge.graph_store import save_graph
+from infuser.knowledge.graph.build import build_graph, facts_of
+from infuser.knowledge.graph.store import save_graph
 
 DRIVER = """
 import json, os, sys, time

@@ -25,7 +25,7 @@ _HOMES = {
     "Known": "infuser.sources",
     "Sampling": "infuser.sources",
     "Selective": "infuser.sources",
-    "EntityVectors": "infuser.knowledge.entity_vectors",
+    "EntityVectors": "infuser.knowledge.vectors.store",
     "Ernie": "infuser.methods",
     "Kam": "infuser.methods",
     "Kar": "infuser.methods",
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from infuser.infused import Infused as Infused
     from infuser.infused import infuse as infuse
     from infuser.infused import load as load
-    from infuser.knowledge.entity_vectors import EntityVectors as EntityVectors
+    from infuser.knowledge.vectors.store import EntityVectors as EntityVectors
     from infuser.methods import Ernie as Ernie
     from infuser.methods import Kam as Kam
     from infuser.methods import Kar as Kar

@@ -14,7 +14,7 @@ from tiny_infusions import shake
 
 import infuser
 from infuser import Candidates, EntityVectors, Kar, KnowledgeBase
-from infuser.knowledge.candidates import build_candidates, mentions_of
+from infuser.knowledge.candidates.store import build_candidates, mentions_of
 
 NAMES = {
     "bank": {"river bank": 3.0, "money bank": 2.0},

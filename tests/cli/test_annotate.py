@@ -15,8 +15,8 @@ import pytest
 from cli.commands import COLUMNS, error_of, run_command, write_lines
 from spark_cluster import MASTER, needs_spark, spark_local  # noqa: F401  a fixture
 
-from infuser.knowledge.graph_build import build_graph, facts_of
-from infuser.knowledge.graph_store import save_graph
+from infuser.knowledge.graph.build import build_graph, facts_of
+from infuser.knowledge.graph.store import save_graph
 from infuser.sources import Entities
 from infuser.sources.annotating import Annotated, read_frequencies
 

@@ -10,10 +10,10 @@ from typer.testing import CliRunner
 
 from infuser.cli.candidates import app
 from infuser.errors import InputError, SourceError
-from infuser.knowledge.candidates import CandidateStore
+from infuser.knowledge.candidates.store import CandidateStore
 from infuser.knowledge.facts import ENTITIES
-from infuser.knowledge.graph_build import build_graph
-from infuser.knowledge.graph_store import save_graph
+from infuser.knowledge.graph.build import build_graph
+from infuser.knowledge.graph.store import save_graph
 
 
 def run(*arguments: object) -> Result:

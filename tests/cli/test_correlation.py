@@ -7,7 +7,7 @@ import pytest
 from cli.commands import error_of, run_command, write_lines
 
 from infuser import Correlation
-from infuser.knowledge.correlation_store import CorrelationStore
+from infuser.knowledge.correlation.store import CorrelationStore
 
 TEXTS = [
     "Glipizide is a drug.",

@@ -6,7 +6,7 @@ from pathlib import Path
 from rich.console import Console
 
 from infuser.cli.demo import count_glosses
-from infuser.knowledge.correlation_store import CorrelationStore
+from infuser.knowledge.correlation.store import CorrelationStore
 
 WORDNET = Path(__file__).parents[1] / "data" / "wordnet"
 

@@ -16,7 +16,7 @@ from typer.testing import CliRunner, Result
 
 from infuser.cli.graph import app
 from infuser.errors import InputError, SourceError, UnknownNameError
-from infuser.knowledge.graph_store import Edge, GraphStore
+from infuser.knowledge.graph.store import Edge, GraphStore
 
 KNOWLEDGE = Path(__file__).parents[3] / "shared" / "data" / "kg"
 

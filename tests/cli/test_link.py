@@ -14,8 +14,8 @@ from miniatures import tiny_host, tiny_tokenizer
 
 import infuser
 from infuser.knowledge.facts import ENTITIES
-from infuser.knowledge.graph_build import build_graph
-from infuser.knowledge.graph_store import save_graph
+from infuser.knowledge.graph.build import build_graph
+from infuser.knowledge.graph.store import save_graph
 
 TEXTS = ["the bank of the lake town", "cheap tablets", "the red book\tand  the bank"]
 

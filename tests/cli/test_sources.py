@@ -10,10 +10,10 @@ from cli.commands import write_lines
 
 from infuser.cli.sources import read_sources
 from infuser.errors import InputError, UnknownNameError
-from infuser.knowledge.candidates import build_candidates, mentions_of
-from infuser.knowledge.graph_build import build_graph, facts_of
-from infuser.knowledge.graph_store import save_graph
-from infuser.knowledge.name_store import NameStore
+from infuser.knowledge.candidates.store import build_candidates, mentions_of
+from infuser.knowledge.graph.build import build_graph, facts_of
+from infuser.knowledge.graph.store import save_graph
+from infuser.knowledge.names.store import NameStore
 from infuser.registry import SOURCES
 from infuser.sources import Correlation, Entities, Graph, Phrases
 

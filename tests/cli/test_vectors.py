@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from cli.commands import error_of, run_command, write_lines
 
-from infuser.knowledge.entity_vectors import EntityVectors
-from infuser.knowledge.graph_build import build_graph, facts_of
-from infuser.knowledge.graph_store import save_graph
+from infuser.knowledge.graph.build import build_graph, facts_of
+from infuser.knowledge.graph.store import save_graph
+from infuser.knowledge.vectors.store import EntityVectors
 
 SAID = ("id,label,description", "Q70,Bern,the city on the Aare", "Q1,Aare,a river", "Q2,Thun,town near the lake")
 

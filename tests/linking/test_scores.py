@@ -7,7 +7,7 @@ import json
 import pytest
 
 from infuser.errors import InputError
-from infuser.knowledge.candidates import build_candidates, mentions_of
+from infuser.knowledge.candidates.store import build_candidates, mentions_of
 from infuser.linking.baselines import entity_totals, most_frequent, prior_only
 from infuser.linking.examples import LinkedText
 from infuser.linking.mentions import Mention, Scored

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from infuser.errors import InputError, SourceError
-from infuser.knowledge.entity_vectors import EntityVectors
+from infuser.knowledge.vectors.store import EntityVectors
 from infuser.linking.examples import NOTHING
 from infuser.linking.self_supervision import SelfSupervision, UnambiguousTexts, self_supervised
 from infuser.sources.candidates import Candidates

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from infuser.knowledge.candidates import build_candidates
+from infuser.knowledge.candidates.store import build_candidates
 from infuser.knowledge.readers.wordnet import read_wordnet
 from infuser.linking.examples import LinkedText
 from infuser.linking.wordnet_examples import definition_of, wordnet_examples

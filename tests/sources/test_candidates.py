@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from infuser.errors import SourceError
-from infuser.knowledge.candidates import build_candidates, mentions_of
+from infuser.knowledge.candidates.store import build_candidates, mentions_of
 from infuser.sources.candidates import Candidates
 from infuser.sources.storage import load_source, save_source
 from infuser.types import Annotations, Candidate, Span

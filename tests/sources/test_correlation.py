@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from infuser.cli.sources import read_sources
 from infuser.errors import SourceError
-from infuser.knowledge.correlation_scores import Scoring
-from infuser.knowledge.correlation_store import save_correlation
+from infuser.knowledge.correlation.scores import Scoring
+from infuser.knowledge.correlation.store import save_correlation
 from infuser.knowledge.counting import Counting, count_texts
 from infuser.sources import Correlation
 from infuser.sources.naming import read_named

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from infuser.errors import SourceError
-from infuser.knowledge.name_store import NameStore
+from infuser.knowledge.names.store import NameStore
 from infuser.sources import Entities
 from infuser.types import Annotations, Link, Span
 

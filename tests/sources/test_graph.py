@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from knowledge.small_graphs import entities, swiss, triples
 
 from infuser.errors import SourceError
-from infuser.knowledge.graph_build import build_graph, facts_of
-from infuser.knowledge.graph_store import save_graph
+from infuser.knowledge.graph.build import build_graph, facts_of
+from infuser.knowledge.graph.store import save_graph
 from infuser.sources import Graph
 from infuser.sources.storage import load_source, save_source
 from infuser.types import Annotations, Link, Span, join_pair

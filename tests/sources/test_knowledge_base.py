@@ -15,7 +15,7 @@ import pytest
 
 from infuser import Candidates, Entities, EntityVectors, KnowledgeBase
 from infuser.errors import InputError, SourceError
-from infuser.knowledge.candidates import build_candidates, mentions_of
+from infuser.knowledge.candidates.store import build_candidates, mentions_of
 from infuser.sources.storage import load_source, save_source
 from infuser.types import Annotations, Candidate, Span
 

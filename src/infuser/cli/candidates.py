@@ -88,9 +88,9 @@ def build(
       infuser candidates lookup cands "Bern"
     """
     from infuser.knowledge.artifact import check_place
-    from infuser.knowledge.candidate_files import graph_mentions, name_mentions, read_mention_counts, read_tagged
-    from infuser.knowledge.candidate_imports import read_ernie, read_knowbert, read_knowbert_wordnet
-    from infuser.knowledge.candidates import KIND, build_candidates
+    from infuser.knowledge.candidates.files import graph_mentions, name_mentions, read_mention_counts, read_tagged
+    from infuser.knowledge.candidates.knowbert_ernie import read_ernie, read_knowbert, read_knowbert_wordnet
+    from infuser.knowledge.candidates.store import KIND, build_candidates
     from infuser.knowledge.readers import read_facts
     from infuser.tables.skipped import Skipped
 
@@ -142,8 +142,8 @@ def lookup(
       infuser candidates lookup cands Bern
       infuser candidates lookup cands --text "Bern lies on the Aare." -n 3
     """
-    from infuser.knowledge.candidate_rule import MentionRule
-    from infuser.knowledge.candidates import CandidateStore, Found, MentionFinder
+    from infuser.knowledge.candidates.mention_rule import MentionRule
+    from infuser.knowledge.candidates.store import CandidateStore, Found, MentionFinder
 
     if (mention is None) == (text is None):
         raise InputError('Give either a name to look up or --text "..." with a text to search.')
@@ -197,7 +197,7 @@ def _counted(inputs: list[tuple[str, Facts]], count: Any) -> Facts:
 def _asset_mentions(name: str, skipped: Skipped, alias_weight: float) -> Facts:
     """Yield the mentions of ready-made knowledge: its link counts where it has some, else its names."""
     from infuser import assets
-    from infuser.knowledge.candidate_files import name_mentions
+    from infuser.knowledge.candidates.files import name_mentions
     from infuser.knowledge.readers import read_ready
     from infuser.knowledge.readers.wikidata_small import read_wikidata_small_mentions
 

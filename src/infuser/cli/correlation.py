@@ -18,7 +18,7 @@ from infuser.errors import InputError
 from infuser.words import counted
 
 if TYPE_CHECKING:
-    from infuser.knowledge.correlation_store import CorrelationStore
+    from infuser.knowledge.correlation.store import CorrelationStore
     from infuser.knowledge.counting.shapes import Progress
 
 app = typer.Typer(
@@ -144,7 +144,7 @@ def build(
       infuser correlation show company pharmacy
       infuser train CHECKPOINT train.csv --correlation company --terms 5 --out run
     """
-    from infuser.knowledge.correlation_scores import Scoring
+    from infuser.knowledge.correlation.scores import Scoring
     from infuser.knowledge.counting import Counting
     from infuser.knowledge.counting.build import build_correlation
 
@@ -196,7 +196,7 @@ def show(
 
     Example: infuser correlation show company pharmacy --top 50
     """
-    from infuser.knowledge.correlation_store import CorrelationStore
+    from infuser.knowledge.correlation.store import CorrelationStore
 
     store = CorrelationStore.open(folder)
     number = None if side is None else ("left", "right").index(side)
@@ -234,8 +234,8 @@ def score(
 
     Example: infuser correlation score company --score pmi --smoothing 0.5 --out shrunk
     """
-    from infuser.knowledge.correlation_scores import Scoring
-    from infuser.knowledge.correlation_store import CorrelationStore, save_correlation
+    from infuser.knowledge.correlation.scores import Scoring
+    from infuser.knowledge.correlation.store import CorrelationStore, save_correlation
 
     counts = CorrelationStore.open(folder).counts()
     save_correlation(counts, Scoring(score, smoothing, context_power, max_ties), out)
@@ -252,7 +252,7 @@ def plot(
 
     Example: infuser correlation plot company --out company.png
     """
-    from infuser.knowledge.correlation_store import CorrelationStore
+    from infuser.knowledge.correlation.store import CorrelationStore
     from infuser.reports.correlation import write_scores
 
     store = CorrelationStore.open(folder)
@@ -265,7 +265,7 @@ def _stop_words(given: str | None) -> tuple[str, ...]:
     if given is None:
         return ()
     if given == "english":
-        from infuser.knowledge.candidate_rule import STOP_WORDS
+        from infuser.knowledge.candidates.mention_rule import STOP_WORDS
 
         return STOP_WORDS
     try:

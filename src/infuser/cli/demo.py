@@ -130,7 +130,7 @@ def count_glosses(console: Console, wordnet: Path, out: Path) -> Correlation:
     """Return which words keep each other's company in WordNet's glosses, each with the words that it explains."""
     from infuser import Correlation
     from infuser.files import write_whole
-    from infuser.knowledge.candidate_rule import STOP_WORDS
+    from infuser.knowledge.candidates.mention_rule import STOP_WORDS
     from infuser.knowledge.counting import Counting
     from infuser.knowledge.counting.build import build_correlation
     from infuser.knowledge.readers.wordnet import read_synsets

@@ -72,7 +72,7 @@ def build(
       infuser annotate texts.txt --source drugs --out found
     """
     from infuser.knowledge.artifact import check_place
-    from infuser.knowledge.name_store import KIND, NameStore
+    from infuser.knowledge.names.store import KIND, NameStore
     from infuser.tables.skipped import Skipped
 
     if not (files or entities or asset):
@@ -104,7 +104,7 @@ def find(
 
     Example: infuser gazetteer find drugs "buy glipizide 5 mg"
     """
-    from infuser.knowledge.name_store import NameStore
+    from infuser.knowledge.names.store import NameStore
 
     store = NameStore.open(folder)
     table = Table("characters", "written", "name", "label", "id")

@@ -18,8 +18,8 @@ from infuser.words import counted
 
 if TYPE_CHECKING:
     from infuser.knowledge.facts import Facts
-    from infuser.knowledge.graph_build import Progress
-    from infuser.knowledge.graph_store import Entity
+    from infuser.knowledge.graph.build import Progress
+    from infuser.knowledge.graph.store import Entity
     from infuser.tables.skipped import Skipped
 
 app = typer.Typer(
@@ -96,8 +96,8 @@ def build(
       infuser graph show wordnet dog
     """
     from infuser.knowledge.artifact import check_place
-    from infuser.knowledge.graph_build import build_graph
-    from infuser.knowledge.graph_store import KIND, save_graph
+    from infuser.knowledge.graph.build import build_graph
+    from infuser.knowledge.graph.store import KIND, save_graph
     from infuser.tables.skipped import Skipped
 
     if not (files or entities or asset):
@@ -132,8 +132,8 @@ def info(folder: Folder, as_json: AsJson = False) -> None:
     Example: infuser graph info kg
     """
     from infuser.cli.graph_telling import tell_info
-    from infuser.knowledge.graph_info import describe
-    from infuser.knowledge.graph_store import GraphStore
+    from infuser.knowledge.graph.store import GraphStore
+    from infuser.knowledge.graph.summary import describe
 
     facts = {"folder": str(folder), "size": size_of(folder), **describe(GraphStore.open(folder))}
     if as_json:
@@ -159,8 +159,8 @@ def show(
       infuser graph show kg "New York" --edges 50
     """
     from infuser.cli.graph_telling import tell_entity
-    from infuser.knowledge.graph_store import GraphStore
-    from infuser.knowledge.looking_up import find_entities
+    from infuser.knowledge.graph.find_entity import find_entities
+    from infuser.knowledge.graph.store import GraphStore
 
     store = GraphStore.open(folder)
     number, *others = find_entities(store, entity)

@@ -7,7 +7,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from infuser.knowledge.graph_store import Edge, Entity, GraphStore
+from infuser.knowledge.graph.store import Edge, Entity, GraphStore
 from infuser.words import counted
 
 _RELATIONS = 15

@@ -213,8 +213,8 @@ def _namer(labels: Path | None) -> Callable[[str], str]:
     if labels is None:
         return lambda id: ""
     from infuser.knowledge.artifact import kind_of
-    from infuser.knowledge.descriptions import read_described
-    from infuser.knowledge.graph_store import KIND, GraphStore
+    from infuser.knowledge.graph.store import KIND, GraphStore
+    from infuser.knowledge.vectors.descriptions import read_described
 
     if kind_of(labels) == KIND:
         graph = GraphStore.open(labels)

@@ -15,8 +15,8 @@ from infuser.errors import InputError, UnknownNameError
 from infuser.words import counted
 
 if TYPE_CHECKING:
-    from infuser.knowledge.descriptions import Missing
-    from infuser.knowledge.entity_vectors import EntityVectors
+    from infuser.knowledge.vectors.descriptions import Missing
+    from infuser.knowledge.vectors.store import EntityVectors
     from infuser.tables.skipped import Skipped
 
 app = typer.Typer(
@@ -103,7 +103,7 @@ def build(
       infuser vectors show vectors Q70
     """
     from infuser.knowledge.artifact import check_place
-    from infuser.knowledge.entity_vectors import KIND
+    from infuser.knowledge.vectors.store import KIND
     from infuser.tables.skipped import Skipped
 
     if sum(way is not None for way in (file, train, describe)) != 1:
@@ -114,7 +114,7 @@ def build(
     skipped = Skipped(strict)
     sizes = {name: size for name, size in (("dim", dim), ("batch_size", batch_size)) if size is not None}
     if file is not None:
-        from infuser.knowledge.vector_files import build_from_file
+        from infuser.knowledge.vectors.files import build_from_file
 
         vectors = build_from_file(file, out, ids=ids, tensor=tensor, dim=dim, scale=scale, progress=True)
     elif train is not None:
@@ -150,9 +150,9 @@ def add(
     Example: infuser vectors add vectors --entities new.csv --out vectors-2
     """
     from infuser.knowledge.artifact import check_place
-    from infuser.knowledge.descriptions import read_described
-    from infuser.knowledge.entity_vectors import KIND, EntityVectors
-    from infuser.knowledge.vector_encoding import add_described
+    from infuser.knowledge.vectors.descriptions import read_described
+    from infuser.knowledge.vectors.encoding import add_described
+    from infuser.knowledge.vectors.store import KIND, EntityVectors
     from infuser.tables.skipped import Skipped
 
     check_place(out, KIND)
@@ -182,7 +182,7 @@ def show(
       infuser vectors show vectors
       infuser vectors show vectors Q70 -n 5
     """
-    from infuser.knowledge.entity_vectors import EntityVectors
+    from infuser.knowledge.vectors.store import EntityVectors
 
     vectors = EntityVectors.open(folder)
     if entity is None:
@@ -206,7 +206,7 @@ def show(
 
 
 def _train(path: Path, out: Path, skipped: Skipped, **settings: Any) -> EntityVectors:
-    from infuser.knowledge.vector_training import TrainedVectors, read_triples, train_vectors
+    from infuser.knowledge.vectors.training import TrainedVectors, read_triples, train_vectors
 
     triples = read_triples(path, skipped)
     tell_skipped(skipped)
@@ -218,8 +218,8 @@ def _train(path: Path, out: Path, skipped: Skipped, **settings: Any) -> EntityVe
 
 
 def _describe(path: Path, out: Path, encoder: str, skipped: Skipped, **settings: Any) -> EntityVectors:
-    from infuser.knowledge.descriptions import read_described
-    from infuser.knowledge.vector_encoding import DescriptionVectors, build_from_descriptions
+    from infuser.knowledge.vectors.descriptions import read_described
+    from infuser.knowledge.vectors.encoding import DescriptionVectors, build_from_descriptions
 
     entities = read_described(path, skipped)
     tell_skipped(skipped)

@@ -1,25 +1,15 @@
-"""Knowledge: files in, one folder out that is opened in milliseconds. It speaks of entities and names; no torch here.
+"""Knowledge: files in, one memory-mapped folder out. It deals with entities and names; no torch is imported here.
 
-| file              | holds                                                                               |
-|-------------------|-------------------------------------------------------------------------------------|
-| facts             | the form in which readers hand over triples and entities                            |
-| readers/          | one reader per format: tables, RDF, ConceptNet, WordNet ...; each yields facts      |
-| artifact          | folders written whole, their arrays mapped from disk and checked when first touched |
-|                   |                                                                                     |
-| gazetteer         | millions of names, found in texts                                                   |
-| name_store        | such names with labels and ids, as a folder                                         |
-|                   |                                                                                     |
-| graph_build       | facts in, a graph out; entity_table and adjacency lay out its arrays                |
-| graph_store       | a graph as a folder: entities, typed edges, who is near whom                        |
-| distances         | who is near whom: landmarks settle most pairs, search the rest                      |
-| graph_info        | what is in a graph; looking_up finds an entity by id or name                        |
-|                   |                                                                                     |
-| candidates        | what a mention may mean, and how probable that is, as a folder                      |
-| candidate_rule    | when a stretch of text is a mention                                                 |
-| candidate_files   | counts, names, tagged texts; candidate_imports: the files of KnowBERT and ERNIE     |
-|                   |                                                                                     |
-| entity_vectors    | vectors of entities as a folder, read row by row                                    |
-| vector_files      | such vectors read from files                                                        |
-| vector_training   | the same trained on triples with PyKEEN                                             |
-| vector_encoding   | the same encoded from what is said about entities; descriptions gathers that        |
+| place          | holds                                                                                          |
+|----------------|------------------------------------------------------------------------------------------------|
+| facts          | the Arrow schemas in which readers return triples and entities                                 |
+| readers/       | one reader per format: tables, RDF, ConceptNet, WordNet ...; each yields facts                 |
+| artifact       | folders of arrays: written whole, mapped from disk, checked when first touched                 |
+| names/         | millions of names found in texts (gazetteer), stored with labels and ids (store)               |
+| graph/         | facts in, a graph out (build); entities, typed edges, neighbours and distances (store)         |
+| candidates/    | which entities a mention may mean and how probably (store), and the files that say it (files)  |
+| counting/      | words and pairs of words of a corpus, counted on one machine or on Spark                       |
+| correlation/   | how strongly words go together (scores), as a folder of ties (build, store)                    |
+| vectors/       | entity vectors (store), read from files, trained on triples or encoded from descriptions       |
+| entity_scores  | the file of one score per entity or relation                                                   |
 """

@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from infuser.knowledge.candidate_files import lines_of
+from infuser.knowledge.candidates.files import lines_of
 from infuser.linking.examples import LinkedText
 from infuser.tables.skipped import Skipped
 from infuser.types import Span

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from infuser.knowledge.candidates import CandidateStore
+from infuser.knowledge.candidates.store import CandidateStore
 from infuser.linking.mentions import Mention, Scored, decide, without_overlaps
 from infuser.types import Annotations, Candidate, Source
 

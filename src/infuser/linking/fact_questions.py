@@ -18,7 +18,7 @@ import numpy as np
 
 from infuser.errors import InputError
 from infuser.infused import Infused
-from infuser.knowledge.entity_vectors import EntityVectors
+from infuser.knowledge.vectors.store import EntityVectors
 from infuser.linking.linking import check_linker
 from infuser.signals.candidates import Base
 from infuser.types import Annotations, Candidate, Span

@@ -22,7 +22,7 @@ from tqdm.auto import tqdm
 
 from infuser.errors import InputError
 from infuser.infused import Infused
-from infuser.knowledge.entity_vectors import EntityVectors
+from infuser.knowledge.vectors.store import EntityVectors
 from infuser.linking.fact_questions import Fact, Facts, Question, as_examples, base_of
 from infuser.methods.entity_reader import ask
 from infuser.signals.candidates import part_name

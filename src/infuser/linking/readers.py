@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from infuser.errors import InputError
-from infuser.knowledge.candidate_files import NO_ENTITY, lines_of, objects_of
+from infuser.knowledge.candidates.files import NO_ENTITY, lines_of, objects_of
 from infuser.linking.aida import read_aida, read_knowbert_aida
 from infuser.linking.examples import LinkedText
 from infuser.tables.skipped import Skipped

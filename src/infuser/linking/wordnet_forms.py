@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from infuser.errors import SourceError
-from infuser.knowledge.candidates import batches
+from infuser.knowledge.candidates.store import batches
 from infuser.knowledge.facts import Facts
 from infuser.knowledge.readers.wordnet import read_synsets
 

@@ -19,7 +19,7 @@ from typing import Any
 
 from infuser.errors import InputError
 from infuser.files import whole_file
-from infuser.knowledge.candidate_files import objects_of
+from infuser.knowledge.candidates.files import objects_of
 from infuser.relations.examples import NO_RELATION, RelationText, Triple
 from infuser.relations.readers_common import Unreadable, is_place, is_text, is_unicode, relation_id
 from infuser.tables.blocks import unpacked_name

@@ -13,7 +13,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from infuser.knowledge.candidate_files import lines_of
+from infuser.knowledge.candidates.files import lines_of
 from infuser.relations.examples import RelationText, Triple
 from infuser.relations.readers_common import Unreadable, is_text
 from infuser.tables.skipped import Skipped

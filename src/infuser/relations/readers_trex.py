@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from infuser.errors import InputError
-from infuser.knowledge.candidate_files import lines_of
+from infuser.knowledge.candidates.files import lines_of
 from infuser.relations.examples import RelationText, Triple
 from infuser.relations.placing import Place, nearest_places
 from infuser.relations.readers_common import Unreadable, is_text, relation_id

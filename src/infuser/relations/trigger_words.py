@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any, Self
 
 from infuser.errors import InputError
-from infuser.knowledge.gazetteer import Gazetteer, Mention
+from infuser.knowledge.names.gazetteer import Gazetteer, Mention
 from infuser.relations.examples import NO_RELATION, RelationText
 from infuser.types import Span
 from infuser.words import fold

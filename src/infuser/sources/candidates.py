@@ -11,8 +11,8 @@ from typing import Any, Self
 
 from infuser.errors import SourceError
 from infuser.knowledge.artifact import Folder
-from infuser.knowledge.candidate_rule import MentionRule
-from infuser.knowledge.candidates import KIND, CandidateStore, MentionFinder, build_candidates, mentions_of
+from infuser.knowledge.candidates.mention_rule import MentionRule
+from infuser.knowledge.candidates.store import KIND, CandidateStore, MentionFinder, build_candidates, mentions_of
 from infuser.registry import SOURCES
 from infuser.sources.storage import find_folder, name_folder, settings_of
 from infuser.types import Annotations, Span

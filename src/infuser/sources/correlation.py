@@ -1,7 +1,7 @@
 """Term correlation: words that keep each other's company are tied, in the text and just outside it.
 
 The table is a few scores of yours, or a folder that `infuser correlation build` made from a corpus; both are asked in
-the same way. How scores are computed is told in `knowledge/correlation_scores.py`.
+the same way. How scores are computed is told in `knowledge/correlation/scores.py`.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from infuser.types import PAIR_BREAK, Annotations, Link, Span, Term
 from infuser.words import Word, find_words, readable
 
 if TYPE_CHECKING:
-    from infuser.knowledge.correlation_table import TieTable
-    from infuser.knowledge.correlation_ties import Asked, Found
+    from infuser.knowledge.correlation.table import TieTable
+    from infuser.knowledge.correlation.ties import Asked, Found
 
 _KIND = "correlation"
 
@@ -82,7 +82,7 @@ class Correlation:
         Words and pairs in fewer than `min_count` texts are left out: what was seen once scores high by accident. For a
         large corpus, or other units and scores, build a folder: `infuser correlation build`.
         """
-        from infuser.knowledge.correlation_scores import Scoring, score_pairs
+        from infuser.knowledge.correlation.scores import Scoring, score_pairs
         from infuser.knowledge.counting import Counting, count_texts
 
         if isinstance(texts, str):
@@ -100,7 +100,7 @@ class Correlation:
 
     def annotate(self, texts: Sequence[str]) -> list[Annotations]:
         """Return the tied words of each text, and the terms added to it."""
-        from infuser.knowledge.correlation_ties import find_ties
+        from infuser.knowledge.correlation.ties import find_ties
 
         readings = [self._read(text) for text in texts]
         found = find_ties(self._table.ties, [reading.asked for reading in readings], self.n_terms)
@@ -120,12 +120,12 @@ class Correlation:
     def _table(self) -> TieTable:
         """The table, opened or built when first needed; only what is tied is in it."""
         if isinstance(self.scores, Path):
-            from infuser.knowledge.correlation_store import CorrelationStore
+            from infuser.knowledge.correlation.store import CorrelationStore
 
             store = CorrelationStore.open(self.scores)
             scale = 1.0 if store.scoring.score == "npmi" else store.about["largest"]
             return store.table.above(self.minimum / scale) if self.minimum and scale else store.table
-        from infuser.knowledge.correlation_build import make_table
+        from infuser.knowledge.correlation.build import make_table
 
         scores: Any = self.scores
         tied = [(one, other, score) for (one, other), score in scores.items() if score > self.minimum]
@@ -159,7 +159,7 @@ class _Reading:
     """A text as the table sees it."""
 
     def __init__(self, text: str, words: list[Word], nodes: Any, kept: Any) -> None:
-        from infuser.knowledge.correlation_ties import Asked
+        from infuser.knowledge.correlation.ties import Asked
 
         self._text, self._words = text, words
         self._kept = kept[nodes[kept] >= 0]

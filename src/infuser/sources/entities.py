@@ -10,8 +10,8 @@ from typing import Any, Literal, Self
 
 from infuser.errors import SourceError
 from infuser.knowledge.artifact import kind_of
-from infuser.knowledge.gazetteer import Mention, clean_names
-from infuser.knowledge.name_store import KIND, Name, NameStore
+from infuser.knowledge.names.gazetteer import Mention, clean_names
+from infuser.knowledge.names.store import KIND, Name, NameStore
 from infuser.registry import SOURCES
 from infuser.sources.storage import find_folder, name_folder, settings_of
 from infuser.types import Annotations, Link, Span

@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from infuser.errors import SourceError
-from infuser.knowledge.gazetteer import Mention, clean_names
+from infuser.knowledge.names.gazetteer import Mention, clean_names
 from infuser.registry import SOURCES
 from infuser.sources.storage import find_folder, name_folder, settings_of
 from infuser.types import Annotations, Link, Span
 from infuser.words import readable
 
 if TYPE_CHECKING:
-    from infuser.knowledge.graph_store import GraphStore, Tie
+    from infuser.knowledge.graph.store import GraphStore, Tie
 
 Triple = tuple[str, str, str] | tuple[str, str, str, float]
 _UNTYPED = "entity"
@@ -149,10 +149,10 @@ class Graph:
     def graph_store(self) -> GraphStore:
         """The graph, opened or built when first needed."""
         if isinstance(self.triples, str | Path):
-            from infuser.knowledge.graph_store import GraphStore
+            from infuser.knowledge.graph.store import GraphStore
 
             return GraphStore.open(self.triples)
-        from infuser.knowledge.graph_build import build_graph, facts_of
+        from infuser.knowledge.graph.build import build_graph, facts_of
 
         facts = facts_of(self.triples, self.aliases)
         return build_graph(facts, fold_case=self.fold_case, fold_accents=self.fold_accents)

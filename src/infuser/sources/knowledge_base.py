@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from infuser.errors import SourceError
 from infuser.knowledge.artifact import Folder
-from infuser.knowledge.entity_vectors import KIND, EntityVectors
+from infuser.knowledge.vectors.store import KIND, EntityVectors
 from infuser.registry import SOURCES
 from infuser.sources.candidates import Candidates
 from infuser.sources.storage import find_folder, load_source, name_folder, save_source, settings_of

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any, Self
 
 from infuser.errors import SourceError
-from infuser.knowledge.gazetteer import Gazetteer, Mention, clean_names
+from infuser.knowledge.names.gazetteer import Gazetteer, Mention, clean_names
 from infuser.registry import SOURCES
 from infuser.sources.storage import settings_of
 from infuser.types import PAIR_BREAK, Annotations, Link, Span

@@ -12,9 +12,9 @@ import numpy as np
 from infuser.types import Annotations, Source, entity_key
 
 if TYPE_CHECKING:
-    from infuser.knowledge.candidates import CandidateStore
-    from infuser.knowledge.graph_store import GraphStore
-    from infuser.knowledge.nearness import Nearness
+    from infuser.knowledge.candidates.store import CandidateStore
+    from infuser.knowledge.graph.close_pairs import Nearness
+    from infuser.knowledge.graph.store import GraphStore
 
 _MOST_REMEMBERED = 1_000_000
 
@@ -33,7 +33,7 @@ class Surroundings:
             self.counts = frequencies if isinstance(frequencies, Mapping) else read_counts(frequencies)
         self.graph: GraphStore | None = getattr(source, "graph_store", None)
         if graph is not None:
-            from infuser.knowledge.graph_store import GraphStore
+            from infuser.knowledge.graph.store import GraphStore
 
             self.graph = GraphStore.open(graph)
         self._nearness: dict[int, Nearness] = {}
@@ -86,11 +86,11 @@ def read_counts(folder: str | Path) -> Mapping[str, int]:
 
     kind = kind_of(folder)
     if kind == "graph":
-        from infuser.knowledge.graph_store import GraphStore
+        from infuser.knowledge.graph.store import GraphStore
 
         return _GraphCounts(GraphStore.open(folder))
     if kind == "candidates":
-        from infuser.knowledge.candidates import CandidateStore
+        from infuser.knowledge.candidates.store import CandidateStore
 
         return _totals(CandidateStore.open(folder))
     from infuser.sources.annotating.reading import read_frequencies

@@ -6,7 +6,7 @@ import sys
 import time
 from typing import Any
 
-from infuser.knowledge.counting import run, run_pairs, workplace
+from infuser.knowledge.counting import folder, run, run_pairs
 
 
 def main() -> None:
@@ -27,8 +27,8 @@ def _slowly(method: Any) -> Any:
 # also in the worker processes, which import this file
 run.BLOCK = 600
 run_pairs._LEAST_TOKENS = 100
-workplace.Workplace.save_block = _slowly(workplace.Workplace.save_block)  # type: ignore[method-assign]
-workplace.Workplace.save_run = _slowly(workplace.Workplace.save_run)  # type: ignore[method-assign]
+folder.CountingFolder.save_block = _slowly(folder.CountingFolder.save_block)  # type: ignore[method-assign]
+folder.CountingFolder.save_run = _slowly(folder.CountingFolder.save_run)  # type: ignore[method-assign]
 
 if __name__ == "__main__":
     main()

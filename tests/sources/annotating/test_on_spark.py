@@ -16,8 +16,8 @@ from sources.annotating.child import SlowWords, files_of
 from spark_cluster import MASTER, needs_spark, spark_local  # noqa: F401  a fixture
 
 from infuser.errors import InfuserError, InputError, SourceError
-from infuser.knowledge.graph_build import build_graph, facts_of
-from infuser.knowledge.graph_store import save_graph
+from infuser.knowledge.graph.build import build_graph, facts_of
+from infuser.knowledge.graph.store import save_graph
 from infuser.sources import Correlation, Entities, Graph
 from infuser.sources.annotating import annotate, on_spark, shards
 from infuser.types import Annotations, Source, Span

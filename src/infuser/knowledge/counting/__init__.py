@@ -14,7 +14,7 @@
 | plain        | `count_texts`: a corpus in memory                                        |
 | run          | `count_corpus`: a corpus on disk, by worker processes, in bounded memory |
 | run_pairs    | the pairs of such a corpus: counted in groups, added up in ranges        |
-| workplace    | what a run has finished, so that one that was killed goes on             |
+| folder       | what a run has finished, so that one that was killed goes on             |
 | on_spark     | `count_on_spark`: a corpus on a cluster                                  |
 | spark_corpus | a corpus as Spark reads it                                               |
 | build        | `build_correlation`: a corpus becomes a folder                           |

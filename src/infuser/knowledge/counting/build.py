@@ -9,8 +9,8 @@ from typing import Any, Literal
 
 from infuser.errors import InputError
 from infuser.knowledge.artifact import check_place
-from infuser.knowledge.correlation_scores import Scoring
-from infuser.knowledge.correlation_store import KIND, CorrelationStore, save_correlation
+from infuser.knowledge.correlation.scores import Scoring
+from infuser.knowledge.correlation.store import KIND, CorrelationStore, save_correlation
 from infuser.knowledge.counting.run import MEMORY, count_corpus
 from infuser.knowledge.counting.settings import Counting
 from infuser.knowledge.counting.shapes import Counts, Progress

@@ -18,13 +18,13 @@ import numpy as np
 import pyarrow as pa
 
 from infuser.errors import InputError
+from infuser.knowledge.counting.folder import open_counting_folder
 from infuser.knowledge.counting.pairs import count_pairs
 from infuser.knowledge.counting.settings import Counting
 from infuser.knowledge.counting.shapes import Counts, Encoded, Progress
 from infuser.knowledge.counting.spark_corpus import Batches, Reader, open_frames
 from infuser.knowledge.counting.tokens import encode
 from infuser.knowledge.counting.words import WORDS, Vocabulary, choose_words, count_units, count_words
-from infuser.knowledge.counting.workplace import open_workplace
 from infuser.spark import open_session
 from infuser.tables.corpus.files import Format
 from infuser.tables.corpus.texts import read_texts
@@ -66,7 +66,7 @@ def count_on_spark(
     columns = tuple(columns) or ("text", "pair")[: settings.n_sides]
     made_with = {"engine": "spark", "corpus": list(map(str, paths)), "settings": settings.to_json()}
     with (
-        open_workplace(Path(work), made_with, restart=restart) as place,
+        open_counting_folder(Path(work), made_with, restart=restart) as place,
         open_session(master, "infuser correlation") as session,
     ):
         corpus = open_frames(session, paths, columns, format)

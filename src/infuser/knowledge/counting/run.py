@@ -21,12 +21,12 @@ from typing import Any
 import pyarrow as pa
 
 from infuser.errors import InputError
+from infuser.knowledge.counting.folder import CountingFolder, open_counting_folder
 from infuser.knowledge.counting.run_pairs import Share, add_up, count_groups, group_blocks, most_workers
 from infuser.knowledge.counting.settings import Counting
 from infuser.knowledge.counting.shapes import Counts, Progress
 from infuser.knowledge.counting.tokens import encode
 from infuser.knowledge.counting.words import choose_words, count_units
-from infuser.knowledge.counting.workplace import Workplace, open_workplace
 from infuser.processes import Crew, Tell
 from infuser.tables.corpus.files import CorpusFile, Format, RawBlock, find_files, read_blocks
 from infuser.tables.corpus.texts import read_texts
@@ -72,7 +72,7 @@ def count_corpus(
         "settings": settings.to_json(),
         "block size": BLOCK,
     }
-    with open_workplace(Path(work), made_with, restart=restart) as place, Crew(n_workers, helping=True) as crew:
+    with open_counting_folder(Path(work), made_with, restart=restart) as place, Crew(n_workers, helping=True) as crew:
         n_blocks = _encode_blocks(place, files, columns, settings, strict, crew, progress)
         abouts = [place.block_about(number) or {} for number in range(n_blocks)]
         if not any(about["n_units"] for about in abouts):
@@ -95,7 +95,7 @@ def _n_workers(files: Sequence[CorpusFile], memory: int) -> int:
 
 
 def _encode_blocks(
-    place: Workplace,
+    place: CountingFolder,
     files: Sequence[CorpusFile],
     columns: Sequence[str],
     settings: Counting,
@@ -135,7 +135,7 @@ def _encode_blocks(
 
 @dataclass(frozen=True)
 class _Encode:
-    place: Workplace
+    place: CountingFolder
     columns: tuple[str, ...]
     settings: Counting
     strict: bool
@@ -155,7 +155,7 @@ class _Encode:
         tell(len(block.data))
 
 
-def _choose_words(place: Workplace, n_blocks: int, settings: Counting, share: Share, progress: Progress) -> None:
+def _choose_words(place: CountingFolder, n_blocks: int, settings: Counting, share: Share, progress: Progress) -> None:
     if place.has_words():
         return
     place.forget("pairs-*")

@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from infuser.errors import InputError
+from infuser.knowledge.counting.folder import CountingFolder
 from infuser.knowledge.counting.merging import add_pairs, leave_out_rare
 from infuser.knowledge.counting.pairs import count_runs
 from infuser.knowledge.counting.settings import Counting
 from infuser.knowledge.counting.shapes import Chained, Progress, RowKeys, Run
 from infuser.knowledge.counting.words import Vocabulary
-from infuser.knowledge.counting.workplace import Workplace
 from infuser.processes import Crew, Tell
 
 LEAST_MEMORY = 400_000_000
@@ -68,7 +68,7 @@ def group_blocks(n_tokens: Sequence[int]) -> list[range]:
 
 
 def count_groups(
-    place: Workplace, groups: Sequence[range], settings: Counting, share: Share, crew: Crew, progress: Progress
+    place: CountingFolder, groups: Sequence[range], settings: Counting, share: Share, crew: Crew, progress: Progress
 ) -> list[str]:
     """Count the pairs of every group that is not counted yet, and return the names of all runs."""
     todo = [blocks for blocks in groups if place.n_runs(_group(blocks)) is None]
@@ -84,7 +84,7 @@ def count_groups(
 
 @dataclass
 class _CountGroup:
-    place: Workplace
+    place: CountingFolder
     settings: Counting
     room: int
     _vocabulary: Vocabulary | None = None
@@ -104,7 +104,7 @@ def _group(blocks: range) -> str:
 
 
 def add_up(
-    place: Workplace, names: Sequence[str], settings: Counting, share: Share, crew: Crew, progress: Progress
+    place: CountingFolder, names: Sequence[str], settings: Counting, share: Share, crew: Crew, progress: Progress
 ) -> tuple[RowKeys, Chained]:
     """Return keys and counts of all pairs that are kept: in memory if they fit, else mapped from disk."""
     # one after another: there may be more runs than files that can be open
@@ -137,7 +137,7 @@ def _ranges(ends: NDArray[np.int64], room: int) -> list[tuple[int, int]]:
 
 @dataclass(frozen=True)
 class _AddUp:
-    place: Workplace
+    place: CountingFolder
     runs: tuple[str, ...]
     min_pairs: int
 

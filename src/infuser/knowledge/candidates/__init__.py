@@ -1,0 +1,1 @@
+"""Candidate entities of mentions with their prior probabilities."""

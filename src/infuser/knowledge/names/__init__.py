@@ -1,0 +1,1 @@
+"""Lists of names: stored as a folder and found in texts."""

@@ -1,0 +1,1 @@
+"""Entity vectors: read from files, trained on triples or encoded from descriptions; stored as a folder."""
