@@ -28,13 +28,13 @@ from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerB
 from infuser.errors import CheckpointError, UnknownNameError
 from infuser.files import whole_folder
 from infuser.hosts import is_new_weight, plain_config, plain_state
+from infuser.hosts.checkpoints import CARD
 from infuser.hosts.loading import load_tokenizer, settle
 from infuser.registry import METHODS
 from infuser.sources.storage import load_source, save_source
 from infuser.types import Method, Source, offer_terms
 from infuser.versions import __version__
 
-CARD = "infuser.json"
 _NEW = "knowledge.safetensors"
 _RIGHT_BASE = "Pass the right one as infuser.load(..., base=...)."
 

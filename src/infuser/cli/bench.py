@@ -11,7 +11,7 @@ import typer
 from rich.console import Console
 
 from infuser.cli.bench_telling import Watching, tell_results
-from infuser.cli.models import loading
+from infuser.cli.console import loading
 from infuser.cli.sources import CacheFolder, NoCache, chosen_cache
 from infuser.errors import InputError
 from infuser.words import counted

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+import logging
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -50,6 +52,22 @@ def print_skipped(skipped: Skipped) -> None:
     warn(f"{skipped.n:,} {what} skipped. The first:")
     for line in skipped.first:
         say(f"  {line}", err=True)
+
+
+@contextmanager
+def loading(console: Console, what: str) -> Iterator[Callable[[str, int, int], None]]:
+    """Show that something is loaded, without transformers' own warnings; yield a `progress` for what is fetched."""
+    with console.status(f"Loading {what}") as status:
+        from transformers.utils import logging as transformers_logging
+
+        logging.getLogger("huggingface_hub").setLevel("ERROR")  # it logs every attempt to connect
+        transformers_logging.disable_progress_bar()  # type: ignore[no-untyped-call]
+        transformers_logging.set_verbosity_error()  # type: ignore[no-untyped-call]  # fresh heads are expected
+
+        def report(message: str, done: int, total: int) -> None:
+            status.update(f"{message} ({done / total:.0%})" if total else message)
+
+        yield report
 
 
 def size_of(folder: Path) -> str:

@@ -11,8 +11,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from infuser.cli.console import loading
 from infuser.cli.diagnose_runs import FOLDER, Arms, complete, sort_runs
-from infuser.cli.models import loading
 from infuser.cli.sources import CacheFolder, NoCache, chosen_cache
 from infuser.cli.telling import annotate
 from infuser.errors import InputError

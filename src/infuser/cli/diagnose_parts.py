@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from infuser.analysis.diagnosis import Diagnosis
+from infuser.cli.console import loading
 from infuser.cli.diagnose_runs import Arms, Trained
-from infuser.cli.models import find_checkpoint, loading, plain_collator
 from infuser.errors import CheckpointError
 from infuser.experiments.arms import PLACEBO, PLAIN, shuffled
 from infuser.stats.comparison import Arm, compare
@@ -189,6 +189,7 @@ def _ask(
 
 def _open_plain(run: Trained) -> tuple[Any, Any]:
     from infuser.hosts.loading import load_model, load_tokenizer
+    from infuser.opening import plain_collator
 
     folder = str(run.run.model)
     model = load_model(folder, "sequence-classification")
@@ -215,12 +216,12 @@ def _by_share(curves: Sequence[Sequence[tuple[float, float]]]) -> list[tuple[flo
 
 def _angles(run: Trained, infused: Infused, told: Console) -> tuple[dict[str, list[tuple[float, float]]], list[str]]:
     from infuser.analysis.diagnosing.angles import corresponding_angles
+    from infuser.hosts.checkpoints import find_checkpoint
     from infuser.hosts.loading import load_model
 
     try:
-        folder = find_checkpoint(run.record["files"]["checkpoint"], told)
-        with loading(told, "the pretrained encoder"):
-            pretrained = load_model(folder, "encoder")
+        with loading(told, "the pretrained encoder") as progress:
+            pretrained = load_model(find_checkpoint(run.record["files"]["checkpoint"], progress), "encoder")
     except CheckpointError as error:
         return {}, [f"What fine-tuning changed in the weights cannot be told: {error}"]
     return corresponding_angles(pretrained, infused.model, progress=told.is_terminal), []

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from infuser.cli.models import CARD, open_infused
+from infuser.cli.console import loading
 from infuser.cli.options import SourceOptions, option_groups
 from infuser.errors import InputError
 from infuser.words import counted
@@ -68,7 +68,11 @@ def explain(
     which, where = _number("head", head, "mean"), _number("layer", layer, "strongest")
     named = sources.read()
     console = Console()
-    infused = open_infused(model, named, Console(stderr=True))
+    with loading(Console(stderr=True), "the model") as progress:
+        from infuser.hosts.checkpoints import is_infused
+        from infuser.opening import open_infused
+
+        infused = open_infused(model, named, progress=progress)
     from infuser.analysis.explain import explain as explain_text
     from infuser.reports import write_explanation, write_png
 
@@ -80,7 +84,7 @@ def explain(
         return
     _tell_found(console, explanation)
     _tell_answers(console, explanation)
-    _tell_changes(console, explanation, fresh=not (Path(model) / CARD).exists())
+    _tell_changes(console, explanation, fresh=not is_infused(model))
     _tell_strongest(console, explanation)
     picture = write_png(explanation, out / "explanation.png")
     page = write_explanation(explanation, out / "explanation.html")

@@ -16,8 +16,8 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from infuser.cli.console import loading
 from infuser.cli.examples import TextColumn
-from infuser.cli.models import CARD, loading
 from infuser.cli.telling import beside_texts, counting
 from infuser.errors import CheckpointError, InputError
 from infuser.files import whole_file
@@ -118,6 +118,8 @@ def read_texts(path: Path, column: str = "text") -> Iterator[str]:
 
 def open_linker(name: str, console: Console) -> Infused:
     """Return a saved model that can link, on the fastest device, or say why it cannot; a run's folder will do, too."""
+    from infuser.hosts.checkpoints import CARD
+
     folder = Path(name) / "model" if (Path(name) / "model" / CARD).exists() else Path(name)
     if not (folder / CARD).exists():
         raise CheckpointError(

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from rich.console import Console
 
+from infuser.cli.console import loading
 from infuser.cli.examples import TextColumn
 from infuser.cli.link import open_linker
 from infuser.cli.linker_data import (
@@ -39,7 +40,6 @@ from infuser.cli.linker_stages import (
     tell_next,
     tell_stage,
 )
-from infuser.cli.models import loading
 from infuser.errors import InputError
 from infuser.experiments.run_folder import Run
 from infuser.words import counted

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import typer
 from rich.console import Console
 
+from infuser.cli.console import loading
 from infuser.cli.linker_data import check_examples
-from infuser.cli.models import CARD, find_checkpoint, loading
 from infuser.cli.telling import in_lines
 from infuser.experiments.run_folder import Run
 from infuser.files import digest_of
@@ -75,13 +75,15 @@ class Stages:
 def infuse_base(checkpoint: str, method: Any, base: KnowledgeBase, task: str, seed: int) -> Infused:
     """Return a checkpoint with a fresh linker for a knowledge base inside."""
     told = Console(stderr=True)
-    folder = find_checkpoint(checkpoint, told)
-    if (Path(folder) / CARD).exists():
-        told.print(f"{checkpoint} is infused already: a linker of the same shape goes on from there.")
-    with loading(told, checkpoint):
+    with loading(told, checkpoint) as progress:
         import transformers
 
+        from infuser.hosts.checkpoints import find_checkpoint, is_infused
         from infuser.infused import infuse
+
+        folder = find_checkpoint(checkpoint, progress)
+        if is_infused(folder):
+            told.print(f"{checkpoint} is infused already: a linker of the same shape goes on from there.")
 
         transformers.set_seed(seed)  # the linker starts at random
         return infuse(folder, method, sources=[base], task=task)

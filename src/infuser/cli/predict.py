@@ -16,9 +16,9 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
+from infuser.cli.console import loading
 from infuser.cli.examples import PairColumn
 from infuser.cli.examples import TextColumn as TextColumnName
-from infuser.cli.models import open_classifier, plain_collator
 from infuser.cli.sources import (
     AliasFiles,
     CorrelationFiles,
@@ -102,7 +102,10 @@ def predict(
     columns, told = Columns(text_column, pair_column), Console(stderr=True)
     # a first look at the whole file: a broken line should be known before an hour of work, not after it
     n_texts = sum(1 for _ in read_examples(data, columns)) if data not in (None, STDIN) else None
-    classifier, collator = open_classifier(model, named, told, knowledge=not no_knowledge)
+    with loading(told, "the model") as progress:
+        from infuser.opening import open_classifier
+
+        classifier, collator = open_classifier(model, named, knowledge=not no_knowledge, progress=progress)
     _to_device(classifier)
     if text is not None:
         _show(classifier, collator, {"text": text, "pair": pair})
@@ -165,6 +168,8 @@ def _show(model: PreTrainedModel, collator: Collator, example: dict[str, Any]) -
     columns = [answer["probabilities"]]
     table = Table("label", "probability")
     if collator.sources:
+        from infuser.opening import plain_collator
+
         (plain,) = _answers(model, plain_collator(model, collator.tokenizer), [example])
         columns.append(plain["probabilities"])
         table.add_column("without knowledge")

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from infuser.cli.models import CARD, find_checkpoint, loading
+from infuser.cli.console import loading
 from infuser.errors import InputError
 from infuser.words import counted
 
@@ -114,7 +114,9 @@ def probe(
     """
     told, console = Console(stderr=True), Console()
     _check_places(out, scores)
-    if scores is not None and (Path(encoder) / CARD).exists():
+    from infuser.hosts.checkpoints import is_infused
+
+    if scores is not None and is_infused(encoder):
         raise InputError(
             f"--scores tells what the plain encoder knows, and {encoder!r} is infused. Give the plain one as "
             "--encoder; the infused one may be --compare."
@@ -192,14 +194,15 @@ def _read(
 
 def _open(name: str, told: Console) -> _Encoder:
     """Return an encoder on the fastest device."""
-    folder = find_checkpoint(name, told)
-    with loading(told, name):
+    with loading(told, name) as progress:
         import torch
 
         import infuser
+        from infuser.hosts.checkpoints import find_checkpoint, is_infused
         from infuser.hosts.loading import load_model, load_tokenizer
 
-        if (Path(name) / CARD).exists():
+        folder = find_checkpoint(name, progress)
+        if is_infused(name):
             infused: Any = infuser.load(name)
             opened = _Encoder(_called(name), infused.model, infused.tokenizer, infused.sources)
         else:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
-from infuser.cli.models import loading
+from infuser.cli.console import loading
 from infuser.cli.relations_data import (
     DATA,
     Best,

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from rich.console import Console
 
+from infuser.cli.console import loading
 from infuser.cli.knowledge import tell_skipped
-from infuser.cli.models import find_checkpoint, loading
 from infuser.errors import CheckpointError, InputError
 from infuser.files import whole_folder
 from infuser.types import Source
@@ -94,11 +94,11 @@ def stated_relations(texts: Iterable[RelationText]) -> Counter[str]:
 
 def open_encoder(name: str, console: Console) -> Encoder:
     """Return an encoder on the fastest device; it keeps the name by which it is found again."""
-    folder = find_checkpoint(name, console)
-    with loading(console, name):
+    with loading(console, name) as progress:
+        from infuser.hosts.checkpoints import find_checkpoint
         from infuser.relations.encoders import open_encoder as open_it
 
-        encoder = open_it(folder)
+        encoder = open_it(find_checkpoint(name, progress))
         _to_fastest(encoder)
     return replace(encoder, base=str(Path(name).resolve()) if Path(name).exists() else name)
 
@@ -117,21 +117,22 @@ def open_fitted(
             f"{str(folder)!r} is no folder with fitted relations: it has no {_MODEL}. Fit some: infuser relations fit "
             f"DATA --out {folder}"
         )
-    with loading(console, "the model"):
+    with loading(console, "the model") as progress:
+        from infuser.hosts.checkpoints import find_checkpoint
         from infuser.relations.keeping import read_card
         from infuser.relations.model import AttentionRelations
 
         card = read_card(folder)
-    name = encoder or dict(card.get("encoder") or {}).get("name")
-    try:
-        place = None if name is None else find_checkpoint(name, console)
-    except CheckpointError as error:
-        if encoder is not None:
-            raise
-        raise CheckpointError(
-            f"{folder} was fitted on the encoder {name!r}, which is not there. Say where it lies now: --encoder FOLDER"
-        ) from error
-    with loading(console, "the encoder"):
+        name = encoder or dict(card.get("encoder") or {}).get("name")
+        try:
+            place = None if name is None else find_checkpoint(name, progress)
+        except CheckpointError as error:
+            if encoder is not None:
+                raise
+            raise CheckpointError(
+                f"{folder} was fitted on the encoder {name!r}, which is not there. Say where it lies now: --encoder "
+                "FOLDER"
+            ) from error
         model = AttentionRelations.load(folder, encoder=place)
         _to_fastest(model.opened())
     if gate is not None or best is not None:

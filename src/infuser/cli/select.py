@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from rich.console import Console
 
+from infuser.cli.console import loading
 from infuser.cli.examples import PairColumn, TextColumn
-from infuser.cli.models import find_checkpoint, loading
 from infuser.cli.select_telling import tell_scores, tell_selection
 from infuser.cli.selections import annotated_by, write_selection
 from infuser.cli.sources import (
@@ -213,16 +213,17 @@ def _known(
         tell_scores(console, given, open_scores(known).about, found)
         return given
     assert checkpoint is not None
-    folder = find_checkpoint(checkpoint, console)
     annotated = [{**one, "annotations": of} for one, of in zip(examples, found, strict=True)]
     about: dict[str, Any] = {
         "checkpoint": checkpoint,
         "measure": measure,
         "texts": digest_of_texts(join_pair(one["text"], one["pair"]) for one in examples),
     }
-    with loading(console, checkpoint):
+    with loading(console, checkpoint) as report:
+        from infuser.hosts.checkpoints import find_checkpoint
         from infuser.hosts.loading import load_model, load_tokenizer
 
+        folder = find_checkpoint(checkpoint, report)
         tokenizer = load_tokenizer(folder)
     progress = Console(stderr=True).is_terminal
     if measure == "masked":

@@ -13,8 +13,8 @@ from typing import Annotated, Any, Literal
 import typer
 from rich.console import Console
 
+from infuser.cli.console import loading
 from infuser.cli.examples import LabelColumn, PairColumn, TextColumn
-from infuser.cli.models import CARD, loading
 from infuser.cli.sources import (
     AliasFiles,
     CacheFolder,
@@ -216,6 +216,7 @@ def train(
 
 def _method(name: str, checkpoint: Path) -> Any:
     """Return the method with its defaults, or as a checkpoint that is infused by it already has it."""
+    from infuser.hosts.checkpoints import CARD
     from infuser.methods import Kar
     from infuser.methods.kar import EVERY_CANDIDATE
     from infuser.registry import METHODS

@@ -229,7 +229,7 @@ def _describe(path: Path, out: Path, encoder: str, skipped: Skipped, **settings:
 
 def _quiet() -> Any:
     """Keep transformers from telling about expected things while it loads an encoder."""
-    from infuser.cli.models import loading
+    from infuser.cli.console import loading
 
     return loading(Console(quiet=True), "the encoder")  # its bar of texts is enough to look at
 

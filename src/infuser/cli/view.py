@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from infuser.cli.models import loading
+from infuser.cli.console import loading
 from infuser.cli.relations_data import EncoderNow
 from infuser.cli.sources import (
     AliasFiles,

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
-from infuser.cli.models import CARD, find_checkpoint, is_classifier, loading, open_infused
+from infuser.cli.console import loading
 from infuser.cli.relations_data import is_fitted, open_fitted, sources_of
 from infuser.errors import InfuserError, InputError
 from infuser.experiments.run_folder import Run
@@ -42,29 +42,26 @@ def open_view(name: str | None, sources: Sequence[Source], encoder: str | None, 
 
 
 def _open_default(console: Console) -> View:
-    find_checkpoint("minilm", console)  # fetched here, where it can be told
-    with loading(console, "the embedded example"):
+    with loading(console, "the embedded example") as progress:
+        from infuser.hosts.checkpoints import find_checkpoint
         from infuser.viewer.default import open_default
 
+        find_checkpoint("minilm", progress)
         return open_default()
 
 
 def _open_model(name: str, model: str, sources: Sequence[Source], console: Console) -> View:
-    from infuser.viewer.looking import InfusedView
-
-    saved = (Path(model) / CARD).exists()
     examples = _examples_of(Path(name)) or _any_examples()
-    if saved or sources:
-        note = "" if saved else _FRESH
-        return InfusedView(open_infused(model, sources, console), _title(name), note, examples)
-    folder = find_checkpoint(model, console)
-    with loading(console, "the model"):
-        from infuser.hosts.loading import load_model, load_tokenizer
+    with loading(console, "the model") as progress:
+        from infuser.hosts.checkpoints import is_infused
+        from infuser.opening import open_infused, open_plain
         from infuser.relations.encoders import Encoder
+        from infuser.viewer.looking import InfusedView
 
-        host = load_model(folder, "sequence-classification" if is_classifier(folder) else "encoder")
-        host.train(False)
-        return InfusedView(Encoder(host, load_tokenizer(folder)), _title(name), _PLAIN, examples)
+        if sources or is_infused(model):
+            note = "" if is_infused(model) else _FRESH
+            return InfusedView(open_infused(model, sources, progress=progress), _title(name), note, examples)
+        return InfusedView(Encoder(*open_plain(model, progress=progress)), _title(name), _PLAIN, examples)
 
 
 def _open_relations(folder: Path, sources: Sequence[Source], encoder: str | None, console: Console) -> View:

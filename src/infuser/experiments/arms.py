@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 from rich.console import Console
 
-from infuser.cli.models import CARD, classifier_options, find_checkpoint, loading, plain_collator, save_plain
+from infuser.cli.console import loading
 from infuser.cli.telling import annotate, in_lines
 from infuser.errors import InputError
 from infuser.experiments.run_folder import Run
@@ -182,6 +182,8 @@ def train_arm(
         examples, dev = shuffled(examples, seed=0), shuffled(dev, seed=DEV_SHUFFLING)
     result = _fit(plan, model, collator, examples, dev, run.checkpoints, resume=not restart)
     if infused is None:
+        from infuser.opening import save_plain
+
         save_plain(model, collator.tokenizer, run.model)
     else:
         infused.save(run.model)
@@ -200,14 +202,17 @@ def shuffled(examples: Sequence[dict[str, Any]], *, seed: int) -> list[dict[str,
 
 def _prepare(plan: Plan, checkpoint: str, labels: list[str]) -> tuple[PreTrainedModel, Collator, Infused | None]:
     told = Console(stderr=True)
-    folder = find_checkpoint(checkpoint, told)
-    if (Path(folder) / CARD).exists():
-        told.print(f"{checkpoint} is infused already; here its encoder is trained on, with new knowledge weights.")
-    with loading(told, checkpoint):
+    with loading(told, checkpoint) as progress:
         import transformers
 
+        from infuser.hosts.checkpoints import classifier_options, find_checkpoint, is_infused
         from infuser.hosts.loading import load_model, load_tokenizer
         from infuser.infused import infuse
+        from infuser.opening import plain_collator
+
+        folder = find_checkpoint(checkpoint, progress)
+        if is_infused(folder):
+            told.print(f"{checkpoint} is infused already; here its encoder is trained on, with new knowledge weights.")
 
         transformers.set_seed(plan.settings.seed)  # the new head starts at random
         options = classifier_options(folder, labels)

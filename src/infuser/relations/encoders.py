@@ -10,9 +10,10 @@ from pathlib import Path
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from infuser.hosts import n_blocks
+from infuser.hosts.checkpoints import is_infused
 from infuser.hosts.loading import load_model, load_tokenizer
 from infuser.infused import Infused, load
-from infuser.saving import CARD, digest
+from infuser.saving import digest
 from infuser.sources.annotating.fingerprints import fingerprint
 from infuser.types import Source
 
@@ -35,7 +36,7 @@ def open_encoder(given: str | Path | Encoder | Infused) -> Encoder:
         return given
     if isinstance(given, Infused):
         return Encoder(given.model, given.tokenizer, given.sources, given.base)
-    if (Path(given) / CARD).exists():
+    if is_infused(given):
         infused = load(given)
         return Encoder(infused.model, infused.tokenizer, infused.sources, str(given))
     return Encoder(load_model(str(given), "encoder"), load_tokenizer(str(given)), base=str(given))

@@ -1,0 +1,74 @@
+"""Checkpoints by name: an asset, a hub id, a folder; and what their config says before they are loaded."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from transformers import PreTrainedConfig
+
+from infuser import assets
+from infuser.errors import CheckpointError
+
+CARD = "infuser.json"
+"""The file by which a saved infused model is recognised."""
+CLASSIFIER = "ForSequenceClassification"
+"""How the class names of text classifiers end."""
+
+Progress = Callable[[str, int, int], None]
+"""Called with what is being fetched, bytes done and bytes in all (0 when not known)."""
+
+_HUB_ID = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
+
+
+def find_checkpoint(name: str, progress: Progress | None = None) -> str:
+    """Return what transformers can load: the folder of an asset, which is fetched when missing, or the name itself."""
+    if name in assets.ASSETS and not Path(name).exists():
+        return str(assets.fetch(name, progress=progress))
+    path = Path(name)
+    if not (path / "config.json").exists() and (path / "model" / "config.json").exists():
+        raise CheckpointError(f"{name!r} is the folder of a run. Its model is {str(path / 'model')!r}.")
+    # checked here because a failing request to the hub takes long
+    may_be_hub_id = _HUB_ID.fullmatch(name) and not (path.parts[1:] and Path(path.parts[0]).exists())
+    if not path.exists() and not may_be_hub_id:
+        raise CheckpointError(
+            f"There is no model {name!r}: no such folder, and not a hub id either. See what can be fetched with: "
+            "infuser assets list"
+        )
+    return name
+
+
+def is_infused(folder: str | Path) -> bool:
+    """Return whether a folder holds a saved infused model."""
+    return (Path(folder) / CARD).exists()
+
+
+def is_classifier(checkpoint: str) -> bool:
+    """Return whether a checkpoint's config names a text classifier."""
+    return any(str(kind).endswith(CLASSIFIER) for kind in read_config(checkpoint).get("architectures") or ())
+
+
+def classifier_options(checkpoint: str, labels: Sequence[str]) -> dict[str, Any]:
+    """Return the options that load a checkpoint for these labels; a head for other labels is replaced."""
+    options: dict[str, Any] = {
+        "num_labels": len(labels),
+        "id2label": dict(enumerate(labels)),
+        "label2id": {label: number for number, label in enumerate(labels)},
+    }
+    if is_classifier(checkpoint) and len(read_config(checkpoint).get("id2label") or (0, 1)) != len(labels):
+        options["ignore_mismatched_sizes"] = True
+    return options
+
+
+def read_config(checkpoint: str) -> dict[str, Any]:
+    """Return a checkpoint's config.json."""
+    try:
+        config: dict[str, Any] = PreTrainedConfig.get_config_dict(checkpoint)[0]
+    except (OSError, ValueError) as error:
+        raise CheckpointError(
+            f"Cannot load the checkpoint {checkpoint!r}: it is neither a folder with a config.json nor a hub id that "
+            f"can be reached from here. ({str(error).splitlines()[0]})"
+        ) from error
+    return config
