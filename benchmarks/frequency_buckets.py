@@ -62,7 +62,7 @@ from infuser import (
     infuse,
     train,
 )
-from infuser.analysis.diagnosing.buckets import buckets, entity_frequency
+from infuser.analysis.diagnose.buckets import buckets, entity_frequency
 from infuser.analysis.select import explain_selection
 from infuser.files import write_whole
 from infuser.hosts.loading import load_model, load_tokenizer, longest_input

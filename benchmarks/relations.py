@@ -26,8 +26,8 @@ from typing import Any
 import torch
 
 from infuser import __version__, assets
-from infuser.analysis.probe_report import ProbeReport
-from infuser.analysis.probes.relations import ProbeSettings, probe_relations, probe_report, randomly_initialised
+from infuser.analysis.probe.relations import ProbeSettings, probe_relations, probe_report, randomly_initialised
+from infuser.analysis.probe.result import ProbeReport
 from infuser.files import write_whole
 from infuser.hosts.loading import load_model, load_tokenizer
 from infuser.relations.candidates import CandidateRule

@@ -24,7 +24,7 @@ from transformers import AutoTokenizer, set_seed
 from transformers.utils import logging
 
 from infuser import Correlation, Graph, Infused, Kam, Phrases, TrainSettings, assets, infuse, train
-from infuser.analysis.diagnosing.effects import without_channel
+from infuser.analysis.diagnose.effects import without_channel
 from infuser.analysis.explain import source_names
 from infuser.cli.demo import count_glosses
 from infuser.files import write_whole

@@ -35,6 +35,6 @@ batches = [infused.collator().for_epoch(epoch)(examples[:4]) for epoch in range(
 shapes = [int((batch["knowledge_maps"][..., 0] >= 0).sum()) for batch in batches]
 print("every epoch draws its own links:", len(set(shapes)) > 1)
 
-shops = dict.fromkeys(miniature.SHOPS, 0.9)  # as measured by infuser.analysis.probes, or by you
+shops = dict.fromkeys(miniature.SHOPS, 0.9)  # as measured by infuser.analysis.probe, or by you
 without = Selective(graph, Known(shops)).annotate(texts)
 print("what the encoder knows is left out:", not any(span.id in shops for found in without for span in found.spans))

@@ -12,7 +12,7 @@ import pytest
 from cli.commands import COLUMNS, MEDICINES, TOOLS, error_of, examples_of, run_command, write_csv
 from typer.testing import Result
 
-from infuser.analysis.diagnosis import Diagnosis
+from infuser.analysis.diagnose.result import Diagnosis
 
 SMALL = ("--sizes", 0.5, "--corrupt", 0.5)
 

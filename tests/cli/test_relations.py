@@ -14,7 +14,7 @@ from cli.commands import error_of, read_json_lines, run_command, save_checkpoint
 
 import infuser
 from infuser import Entities, Kam
-from infuser.analysis.probe_report import ProbeReport
+from infuser.analysis.probe.result import ProbeReport
 from infuser.cli import relations
 from infuser.relations import extracting
 from infuser.relations.examples import RelationText, Triple

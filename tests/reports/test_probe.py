@@ -16,7 +16,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from infuser.analysis.probe_report import EncoderReading, ProbeReport, ProbeScores, RelationScore, margin
+from infuser.analysis.probe.result import EncoderReading, ProbeReport, ProbeScores, RelationScore, margin
 from infuser.errors import InputError
 from infuser.reports.charts import bar_chart, line_chart
 from infuser.reports.probe_page import write_probe

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from infuser.analysis.diagnosing.buckets import EDGES, bucket_name
+from infuser.analysis.diagnose.buckets import EDGES, bucket_name
 from infuser.errors import InputError
 from infuser.sources.selective import Selective
 from infuser.types import Annotations, Span, entity_key

@@ -21,7 +21,7 @@ from infuser.tables.examples import number_labels, read_all_examples
 from infuser.words import counted
 
 if TYPE_CHECKING:
-    from infuser.analysis.diagnosis import Diagnosis
+    from infuser.analysis.diagnose.result import Diagnosis
     from infuser.cli.diagnose_parts import Question
 
 _SIZES = (0.1, 0.3)

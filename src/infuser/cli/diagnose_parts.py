@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 from rich.console import Console
 
-from infuser.analysis.diagnosis import Diagnosis
+from infuser.analysis.diagnose.result import Diagnosis
 from infuser.cli.console import loading
 from infuser.cli.diagnose_runs import Arms, Trained
 from infuser.errors import CheckpointError
@@ -54,7 +54,7 @@ class Question:
 
     def score(self, answers: NDArray[np.float64]) -> float:
         """Return how good the answers of one model are."""
-        from infuser.analysis.diagnosing.effects import judged
+        from infuser.analysis.diagnose.effects import judged
 
         return float(self.metric(self.truth, judged(answers, self.metric)))
 
@@ -88,8 +88,8 @@ def choose_metric(name: str, n_labels: int) -> tuple[Metric, str]:
 def diagnose(arms: Arms, smaller: Mapping[int, Trained], question: Question, told: Console) -> Diagnosis:
     """Ask every model and put the answers together; without a whole seed of all three arms nothing is compared."""
     import infuser
-    from infuser.analysis.diagnosing.buckets import buckets, defined, entity_frequency
-    from infuser.analysis.diagnosing.effects import channel_effects, flips, judged
+    from infuser.analysis.diagnose.buckets import buckets, defined, entity_frequency
+    from infuser.analysis.diagnose.effects import channel_effects, flips, judged
     from infuser.analysis.explain import source_names
 
     seeds = arms.whole_seeds()
@@ -160,7 +160,7 @@ def _ask(
 ) -> Answered:
     """Let the models of all arms and seeds answer; the infused ones also without a source and with wrong entities."""
     import infuser
-    from infuser.analysis.diagnosing.effects import answers, corruption_curve, without_channel
+    from infuser.analysis.diagnose.effects import answers, corruption_curve, without_channel
 
     asked = Answered({name: [] for name in names}, {source: [] for source in sources})
     annotated = [example["annotations"] for example in question.test]
@@ -215,7 +215,7 @@ def _by_share(curves: Sequence[Sequence[tuple[float, float]]]) -> list[tuple[flo
 
 
 def _angles(run: Trained, infused: Infused, told: Console) -> tuple[dict[str, list[tuple[float, float]]], list[str]]:
-    from infuser.analysis.diagnosing.angles import corresponding_angles
+    from infuser.analysis.diagnose.angles import corresponding_angles
     from infuser.hosts.checkpoints import find_checkpoint
     from infuser.hosts.loading import load_model
 
@@ -232,7 +232,7 @@ def _spectra(
 ) -> dict[str, list[float]]:
     """Return the singular values of the test features for each number of training examples, few first."""
     import infuser
-    from infuser.analysis.diagnosing.spectra import feature_matrix, singular_values
+    from infuser.analysis.diagnose.spectra import feature_matrix, singular_values
 
     found = {}
     for n_examples, run in sorted(smaller.items()):

@@ -20,8 +20,8 @@ from infuser.words import counted
 if TYPE_CHECKING:
     from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-    from infuser.analysis.probe_report import EncoderReading, ProbeReport
-    from infuser.analysis.probes.relations import ProbedEncoder, ProbeSettings
+    from infuser.analysis.probe.relations import ProbedEncoder, ProbeSettings
+    from infuser.analysis.probe.result import EncoderReading, ProbeReport
     from infuser.relations.examples import RelationText
     from infuser.relations.readers import Format
     from infuser.types import Source
@@ -129,7 +129,7 @@ def probe(
     train, tested, notes = _read(data, test, format, names, seed, told)
     given = [encoder, *([compare] if compare else [])]
     opened = [_open(name, told) for name in given]  # both at once: a wrong name is known before an hour of work
-    from infuser.analysis.probes.relations import ProbeSettings, probe_report
+    from infuser.analysis.probe.relations import ProbeSettings, probe_report
     from infuser.reports.probe_page import write_probe
 
     settings = ProbeSettings(
@@ -176,7 +176,7 @@ def _read(
     data: Path, test: Path | None, format: Format, names: dict[str, str] | None, seed: int, told: Console
 ) -> tuple[list[RelationText], list[RelationText], list[str]]:
     """Return the training texts, the test texts, and what could not be read."""
-    from infuser.analysis.probes.relation_rows import split_texts
+    from infuser.analysis.probe.relation_rows import split_texts
     from infuser.relations.readers import read_relations
     from infuser.tables.skipped import Skipped
 
@@ -227,7 +227,7 @@ def _probe(
     settings: ProbeSettings,
     told: Console,
 ) -> ProbedEncoder:
-    from infuser.analysis.probes.relations import probe_relations
+    from infuser.analysis.probe.relations import probe_relations
 
     return probe_relations(
         encoder.model,
@@ -244,7 +244,7 @@ def _probe(
 def _write_scores(
     path: Path, probed: ProbedEncoder, encoder: str, texts: Sequence[RelationText], settings: ProbeSettings
 ) -> None:
-    from infuser.analysis.probes.relation_knowledge import HOW
+    from infuser.analysis.probe.relation_knowledge import HOW
     from infuser.knowledge.entity_scores import digest_of_texts, write_scores
     from infuser.stats.nulls import with_nulls
 

@@ -13,8 +13,8 @@ import numpy as np
 from infuser.words import counted
 
 if TYPE_CHECKING:
-    from infuser.analysis.probe_report import EncoderReading, ProbeReport
-    from infuser.analysis.probes.relation_rows import Ints, Seen
+    from infuser.analysis.probe.relation_rows import Ints, Seen
+    from infuser.analysis.probe.result import EncoderReading, ProbeReport
     from infuser.relations.classifier import Linear
     from infuser.relations.examples import RelationText
     from infuser.relations.model import AttentionRelations
@@ -29,8 +29,8 @@ def report_fitted(
     model: AttentionRelations, test: Sequence[RelationText], *, name: str, data: str, progress: bool = False
 ) -> ProbeReport:
     """Ask a fitted model about the triples of test texts, and return what it answered and what it weighs."""
-    from infuser.analysis.probe_report import ProbeReport
-    from infuser.analysis.probes.relation_rows import Seen, choose_rows
+    from infuser.analysis.probe.relation_rows import Seen, choose_rows
+    from infuser.analysis.probe.result import ProbeReport
     from infuser.relations.streaming import write_features
     from infuser.versions import installed_versions
 
@@ -61,14 +61,14 @@ def report_fitted(
 
 
 def _read(model: AttentionRelations, seen: Seen, name: str) -> EncoderReading:
-    from infuser.analysis.probe_report import EncoderReading
-    from infuser.analysis.probes.relation_parts import (
+    from infuser.analysis.probe.relation_parts import (
         find_confusions,
         find_importance,
         grow_tree,
         score_answers,
         scores_by_relation,
     )
+    from infuser.analysis.probe.result import EncoderReading
 
     gate, which = model.model_.gate, _relations_only(model.model_.which)
     asked, right = seen.balanced()

@@ -227,13 +227,13 @@ def _known(
         tokenizer = load_tokenizer(folder)
     progress = Console(stderr=True).is_terminal
     if measure == "masked":
-        from infuser.analysis.probes.masked_prediction import has_masked_head, masked_scores
+        from infuser.analysis.probe.masked_prediction import has_masked_head, masked_scores
 
         if not has_masked_head(folder):
             raise InputError(f"{checkpoint!r} has no head for masked words. Measure it with --measure probe.")
         scores = masked_scores(load_model(folder, "masked-lm"), tokenizer, annotated, progress=progress)
     else:
-        from infuser.analysis.probes.entity_types import typed_scores
+        from infuser.analysis.probe.entity_types import typed_scores
         from infuser.sources.lists import read_aliases
 
         kinds = None if types is None else {key: of_key[0] for key, of_key in read_aliases([types]).items()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from infuser.analysis.diagnosis import Bucket, Diagnosis, Flip
+from infuser.analysis.diagnose.result import Bucket, Diagnosis, Flip
 from infuser.files import write_whole
 from infuser.reports.charts import Mark, dot_plot, interval_plot, line_chart
 from infuser.reports.page import document

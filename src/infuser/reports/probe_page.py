@@ -5,7 +5,7 @@ from __future__ import annotations
 from html import escape
 from pathlib import Path
 
-from infuser.analysis.probe_report import ProbeReport
+from infuser.analysis.probe.result import ProbeReport
 from infuser.files import write_whole
 from infuser.reports.page import document
 from infuser.reports.parts import facts_section, notes_section, versions_section

@@ -9,7 +9,7 @@ from dataclasses import astuple
 import numpy as np
 
 from infuser.analysis.explanation import Matrix, shown
-from infuser.analysis.probe_report import EncoderReading, Importance, ProbeReport, ProbeScores, RelationScore
+from infuser.analysis.probe.result import EncoderReading, Importance, ProbeReport, ProbeScores, RelationScore
 from infuser.reports.charts import Points, bar, bar_chart, interval_plot, line_chart
 from infuser.reports.dendrogram import draw_dendrogram
 from infuser.reports.grids import heat_map

@@ -1,6 +1,6 @@
 """Measured redundancy: what the plain encoder predicts by itself is not injected.
 
-The scores come from `infuser.analysis.probes`, or from any other measure: a number between 0 and 1 for an entity or a
+The scores come from `infuser.analysis.probe`, or from any other measure: a number between 0 and 1 for an entity or a
 relation.
 """
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from infuser.analysis.probe_report import Curve, ProbeScores
-from infuser.analysis.probes.relation_parts import score_answers
-from infuser.analysis.probes.relation_rows import Ints, Seen
+from infuser.analysis.probe.relation_parts import score_answers
+from infuser.analysis.probe.relation_rows import Ints, Seen
+from infuser.analysis.probe.result import Curve, ProbeScores
 from infuser.relations.classifier import Linear
 
 

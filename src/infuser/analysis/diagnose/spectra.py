@@ -9,7 +9,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 from transformers.modeling_outputs import SequenceClassifierOutput
 
-from infuser.analysis.diagnosing.asking import ask
+from infuser.analysis.diagnose.asking import ask
 from infuser.errors import InputError
 from infuser.methods.spectral_watch import Seen
 from infuser.training.steps import Collate, Example

@@ -13,17 +13,17 @@ from relation_texts import SHAPES, shaped_texts
 from sklearn.metrics import precision_recall_fscore_support
 
 from infuser import infuse
-from infuser.analysis.probe_report import ProbeReport
-from infuser.analysis.probes.relation_knowledge import score_knowledge
-from infuser.analysis.probes.relation_parts import find_confusions, find_importance, grow_tree, score_answers
-from infuser.analysis.probes.relation_rows import Rows, Seen, choose_rows, split_texts
-from infuser.analysis.probes.relations import (
+from infuser.analysis.probe.relation_knowledge import score_knowledge
+from infuser.analysis.probe.relation_parts import find_confusions, find_importance, grow_tree, score_answers
+from infuser.analysis.probe.relation_rows import Rows, Seen, choose_rows, split_texts
+from infuser.analysis.probe.relations import (
     ProbedEncoder,
     ProbeSettings,
     probe_relations,
     probe_report,
     randomly_initialised,
 )
+from infuser.analysis.probe.result import ProbeReport
 from infuser.errors import InputError
 from infuser.hosts import is_new_weight
 from infuser.relations.classifier import Linear

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from infuser.analysis.probe_report import ProbeScores
-from infuser.analysis.probes.relation_fits import Answers
-from infuser.analysis.probes.relation_knowledge import Knowledge
-from infuser.analysis.probes.relation_rows import Seen
+from infuser.analysis.probe.relation_fits import Answers
+from infuser.analysis.probe.relation_knowledge import Knowledge
+from infuser.analysis.probe.relation_rows import Seen
+from infuser.analysis.probe.result import ProbeScores
 
 if TYPE_CHECKING:
-    from infuser.analysis.probes.relations import ProbeSettings
+    from infuser.analysis.probe.relations import ProbeSettings
 
 
 def tell_facts(

@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from tiny_infusions import KNOWN_TEXT, examples, infuse_tiny
 
-from infuser.analysis.diagnosing.effects import answers, channel_effects, corruption_curve, flips, without_channel
+from infuser.analysis.diagnose.effects import answers, channel_effects, corruption_curve, flips, without_channel
 from infuser.errors import InputError
 from infuser.infused import Infused
 from infuser.types import Annotations, join_pair

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from infuser.analysis.probes.relation_rows import Seen
+from infuser.analysis.probe.relation_rows import Seen
 from infuser.errors import InputError
 from infuser.knowledge.entity_scores import EntityScore, ScoredRelation
 from infuser.relations.classifier import Linear

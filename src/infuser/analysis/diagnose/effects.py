@@ -11,9 +11,9 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from infuser.analysis.answers import probabilities
-from infuser.analysis.diagnosing.asking import ask
-from infuser.analysis.diagnosing.buckets import defined
-from infuser.analysis.diagnosis import Channel, Flip
+from infuser.analysis.diagnose.asking import ask
+from infuser.analysis.diagnose.buckets import defined
+from infuser.analysis.diagnose.result import Channel, Flip
 from infuser.errors import InputError
 from infuser.infused import Infused
 from infuser.sources.corruption import Errors

@@ -13,7 +13,7 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
-from infuser.analysis.diagnosis import Bucket, Channel, Diagnosis, Flip
+from infuser.analysis.diagnose.result import Bucket, Channel, Diagnosis, Flip
 from infuser.analysis.explanation import Explanation
 from infuser.errors import InputError
 from infuser.reports.charts import interval_plot, line_chart

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from infuser.analysis.diagnosing.buckets import NO_ENTITY, buckets, entity_frequency
+from infuser.analysis.diagnose.buckets import NO_ENTITY, buckets, entity_frequency
 from infuser.errors import InputError
 from infuser.stats.comparison import Arm, compare
 from infuser.stats.intervals import auc

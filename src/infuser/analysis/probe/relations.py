@@ -20,17 +20,17 @@ import torch
 from tqdm.auto import tqdm
 from transformers import AutoModel, PreTrainedModel, PreTrainedTokenizerBase
 
-from infuser.analysis.probe_report import EncoderReading, ProbeReport
-from infuser.analysis.probes.relation_fits import answer, layer_curve
-from infuser.analysis.probes.relation_knowledge import Knowledge, score_knowledge
-from infuser.analysis.probes.relation_notes import tell_facts, tell_notes
-from infuser.analysis.probes.relation_parts import (
+from infuser.analysis.probe.relation_fits import answer, layer_curve
+from infuser.analysis.probe.relation_knowledge import Knowledge, score_knowledge
+from infuser.analysis.probe.relation_notes import tell_facts, tell_notes
+from infuser.analysis.probe.relation_parts import (
     find_confusions,
     find_importance,
     grow_tree,
     scores_by_relation,
 )
-from infuser.analysis.probes.relation_rows import Rows, Seen, choose_rows
+from infuser.analysis.probe.relation_rows import Rows, Seen, choose_rows
+from infuser.analysis.probe.result import EncoderReading, ProbeReport
 from infuser.errors import InputError
 from infuser.hosts import plain_config
 from infuser.knowledge.entity_scores import EntityScore, ScoredRelation

@@ -9,8 +9,8 @@ import torch
 from miniatures import WORDS, tiny_host, tiny_tokenizer
 from tiny_infusions import infuse_tiny
 
-from infuser.analysis.probes.entity_types import pool, share_a_name, typed_scores
-from infuser.analysis.probes.mentions import find_mentions, name_examples
+from infuser.analysis.probe.entity_types import pool, share_a_name, typed_scores
+from infuser.analysis.probe.mentions import find_mentions, name_examples
 from infuser.errors import InputError
 from infuser.types import Annotations, Span
 

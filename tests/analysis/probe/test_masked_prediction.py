@@ -11,7 +11,7 @@ import torch
 from miniatures import N_POSITIONS, tiny_host, tiny_tokenizer
 from tiny_infusions import infuse_tiny
 
-from infuser.analysis.probes.masked_prediction import has_masked_head, masked_scores
+from infuser.analysis.probe.masked_prediction import has_masked_head, masked_scores
 from infuser.errors import CheckpointError, HostError, InputError
 from infuser.sources import Entities
 from infuser.types import Annotations, Span

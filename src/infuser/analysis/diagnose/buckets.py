@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from infuser.analysis.diagnosis import Bucket
+from infuser.analysis.diagnose.result import Bucket
 from infuser.errors import InputError
 from infuser.stats.comparison import Arm
 from infuser.stats.intervals import Interval, Metric, auc, bootstrap_values, percentile_interval

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from infuser.analysis.probe_report import Importance, ProbeScores, RelationScore
+from infuser.analysis.probe.result import Importance, ProbeScores, RelationScore
 from infuser.relations.classifier import Linear
 
 Row = tuple[float, float, float, float]

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from transformers import AutoConfig, PreTrainedModel, PreTrainedTokenizerBase
 
-from infuser.analysis.probes.mentions import Example, Mention, find_mentions, text_batches
+from infuser.analysis.probe.mentions import Example, Mention, find_mentions, text_batches
 from infuser.errors import CheckpointError, HostError, InputError
 from infuser.hosts import answering
 from infuser.knowledge.entity_scores import EntityScore

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from infuser.analysis.probes.mentions import Example, Mention, find_mentions, text_batches
+from infuser.analysis.probe.mentions import Example, Mention, find_mentions, text_batches
 from infuser.errors import InputError
 from infuser.hosts import answering
 from infuser.knowledge.entity_scores import EntityScore
