@@ -15,10 +15,8 @@ from infuser.errors import InputError
 from infuser.registry import TASKS
 from infuser.signals import Collator
 from infuser.tasks.base import Training
-from infuser.tasks.cloze import CUT_OFF, NO_SINGLE_WORD, rank_objects
-from infuser.tasks.gaps import with_gap
+from infuser.tasks.cloze import CUT_OFF, NO_SINGLE_WORD, rank_objects, ranked_words, with_gap
 from infuser.tasks.lama import Lama
-from infuser.tasks.word_lists import ranked_words
 from infuser.training import TrainSettings
 
 # reading

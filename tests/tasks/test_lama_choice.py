@@ -12,7 +12,7 @@ from infuser.errors import InputError
 from infuser.registry import TASKS
 from infuser.signals import Collator
 from infuser.tasks.cloze import CUT_OFF, UNKNOWN_PIECE, choose
-from infuser.tasks.lama_choice import LamaChoice
+from infuser.tasks.lama import LamaChoice
 
 CHOICES = ["red", "glipizide", "the old river", "blue", "zebra"]
 QUESTIONS = [

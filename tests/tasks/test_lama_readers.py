@@ -12,10 +12,10 @@ from hypothesis import strategies as st
 from lama_files import BORN, DANTE, REAL, jsonl, trex
 
 from infuser.errors import InputError
-from infuser.tasks.lama_readers import Fact, read_facts, read_texts
+from infuser.tasks.lama_readers import LamaFact, read_facts, read_texts
 
 
-def worded(facts: Sequence[Fact]) -> list[tuple[str, str, str, str]]:
+def worded(facts: Sequence[LamaFact]) -> list[tuple[str, str, str, str]]:
     return [(one.relation, one.prompt("template"), one.prompt("evidence"), one.object) for one in facts]
 
 

@@ -8,7 +8,6 @@ from infuser.tasks import (  # noqa: F401
     fewrel,
     glue,
     lama,
-    lama_choice,
     quasar_t,
     relevance,
     search_qa,

@@ -1,40 +1,44 @@
-"""Questions with a gap: how a model ranks a word for the gap among many, and which of some answers it prefers.
+"""Sentences with a gap: how a model ranks a word for the gap among many, and which of some answers it prefers.
 
-One pass of the encoder per question, texts of alike length together, and the head answers at the gap only. Processes
-that were launched together share the questions.
+One pass of the encoder per sentence, texts of similar length together, and the head is computed at the gap only.
+Processes that were launched together share the sentences. A data set writes [MASK] for a gap; a tokenizer has a mask of
+its own, and a long answer needs several.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
 from accelerate.utils import gather_object
 from torch import Tensor
-from tqdm.auto import tqdm
-from transformers import PreTrainedModel
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from infuser.errors import InputError
 from infuser.hosts import answering
+from infuser.progress import progress_bar
 from infuser.signals import Collator
-from infuser.tasks.gaps import with_gap
-from infuser.tasks.masked_head import check_masked_head, logits_at
-from infuser.tasks.word_lists import spell
+from infuser.tasks.lama_readers import MASK, read_texts
+from infuser.tasks.masked_words import check_masked_head, logits_at
 from infuser.training.steps import make_accelerator
+from infuser.types import Annotations, Span
 
 CUT_OFF = "the mask was cut off"
 NO_SINGLE_WORD = "the object is not one word of the list"
 UNKNOWN_PIECE = "the tokenizer cannot spell a choice"
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class _Question:
+class _Prompt:
     place: int
     """Which example it belongs to."""
     example: Mapping[str, Any]
     n_pieces: int = 1
-    """How many word pieces shall fill the gap."""
+    """How many word pieces fill the gap."""
 
 
 def rank_objects(
@@ -56,11 +60,11 @@ def rank_objects(
     named = list(dict.fromkeys(name for e in examples for name in (e["object"], *e.get("others", ()))))
     pieces = zip(named, spell(collator.tokenizer, named), strict=True)
     columns = {name: column_of[ids[0]] for name, ids in pieces if len(ids) == 1 and ids[0] in column_of}
-    questions = [_Question(place, example) for place, example in enumerate(examples) if example["object"] in columns]
+    prompts = [_Prompt(place, example) for place, example in enumerate(examples) if example["object"] in columns]
     ids, spelled = torch.tensor(list(words)), list(words.values())
     found: list[tuple[int, dict[str, Any]]] = []
     with answering(model):
-        for places, logits in _answers(model, collator, questions, batch_size):
+        for places, logits in _answers(model, collator, prompts, batch_size):
             scores = logits[:, 0, ids.to(logits.device)]  # (batch, words)
             right = [columns[examples[place]["object"]] for place in places]
             if discount_others:
@@ -93,15 +97,15 @@ def choose(
     pieces = dict(zip(named, spell(collator.tokenizer, named), strict=True))
     unknown = collator.tokenizer.unk_token_id
     readable = {name for name, ids in pieces.items() if ids and unknown not in ids}
-    questions = [
-        _Question(place, example, n_pieces)
+    prompts = [
+        _Prompt(place, example, n_pieces)
         for place, example in enumerate(examples)
         if readable.issuperset(example["choices"])
         for n_pieces in sorted({len(pieces[choice]) for choice in example["choices"]})
     ]
     found: list[tuple[int, dict[int, float]]] = []
     with answering(model):
-        for places, logits in _answers(model, collator, questions, batch_size):
+        for places, logits in _answers(model, collator, prompts, batch_size):
             scores = logits.float().log_softmax(dim=-1)  # (batch, pieces, vocabulary)
             for row, place in enumerate(places):
                 spelled = [pieces[choice] for choice in examples[place]["choices"]]
@@ -126,7 +130,7 @@ def _choice(example: Mapping[str, Any], scores: Mapping[int, float], *, readable
 
 
 def _answers(
-    model: PreTrainedModel, collator: Collator, questions: Sequence[_Question], batch_size: int
+    model: PreTrainedModel, collator: Collator, prompts: Sequence[_Prompt], batch_size: int
 ) -> Iterator[tuple[list[int], Tensor]]:
     """Yield places and logits (places, pieces, vocabulary) of this process's share; gaps that were cut off are missing.
 
@@ -135,31 +139,104 @@ def _answers(
     accelerator = make_accelerator("no")
     model.to(accelerator.device)
     tokenizer = collator.tokenizer
-    batches: list[list[_Question]] = []
-    for question in sorted(questions, key=lambda one: (one.n_pieces, -len(one.example["text"]))):
-        if not batches or len(batches[-1]) == batch_size or batches[-1][0].n_pieces != question.n_pieces:
+    batches: list[list[_Prompt]] = []
+    for prompt in sorted(prompts, key=lambda one: (one.n_pieces, -len(one.example["text"]))):
+        if not batches or len(batches[-1]) == batch_size or batches[-1][0].n_pieces != prompt.n_pieces:
             batches.append([])
-        batches[-1].append(question)
+        batches[-1].append(prompt)
     mine = batches[accelerator.process_index :: accelerator.num_processes]
-    with tqdm(total=sum(map(len, mine)), desc="asking", unit="text", disable=None) as bar:
-        for asked in mine:
-            n_pieces = asked[0].n_pieces
-            examples = _annotated(collator, [one.example for one in asked])
+    shown = None if accelerator.is_main_process else False
+    with progress_bar("filling gaps", sum(map(len, mine)), unit="texts", shown=shown) as bar:
+        for prompts in mine:
+            n_pieces = prompts[0].n_pieces
+            examples = _annotated(collator, [one.example for one in prompts])
             batch = collator([with_gap(example, str(tokenizer.mask_token), n_pieces) for example in examples])
             masks = batch["input_ids"] == tokenizer.mask_token_id
             whole = masks.sum(dim=1) >= n_pieces  # (batch,)
             gap = masks & (masks.cumsum(dim=1) <= n_pieces) & whole[:, None]
-            kept = [one.place for one, stays in zip(asked, whole.tolist(), strict=True) if stays]
+            kept = [one.place for one, stays in zip(prompts, whole.tolist(), strict=True) if stays]
             if kept:
                 on_device = {name: tensor.to(accelerator.device) for name, tensor in batch.items()}
                 logits = logits_at(model, on_device, gap.to(accelerator.device))
                 yield kept, logits.view(len(kept), n_pieces, -1)
-            bar.update(len(asked))
+            bar.advance(len(prompts))
 
 
 def _annotated(collator: Collator, examples: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:
-    """Ask the sources where nobody has yet: they read a text as its set has it, not with a row of masks."""
+    """Annotate examples that have no annotations yet: sources read a text as its set has it, not a row of masks."""
     if not collator.sources or all(example.get("annotations") is not None for example in examples):
         return examples
     found = collator.annotate([example["text"] for example in examples])
     return [{**example, "annotations": one} for example, one in zip(examples, found, strict=True)]
+
+
+def ranked_words(tokenizer: PreTrainedTokenizerBase, path: str | None = None) -> dict[int, str]:
+    """Return words by their token ids: those of a file with one word per line, or every piece that is a whole word.
+
+    Words of the file that this tokenizer cuts into pieces, or does not know, are left out.
+    """
+    if path is None:
+        decoded = [word.strip() for word in tokenizer.batch_decode([[number] for number in range(len(tokenizer))])]
+        pieces = [(number, word) for number, word in enumerate(decoded) if word.isalnum()]
+        spelled = spell(tokenizer, [word for _, word in pieces])
+        # a piece from within words may look like a word, but that word is another piece, or several
+        words = {number: word for (number, word), ids in zip(pieces, spelled, strict=True) if ids == [number]}
+        origin = f"the tokenizer's {len(tokenizer)} pieces"
+    else:
+        listed, words = read_texts(path), {}
+        for word, ids in zip(listed, spell(tokenizer, listed), strict=True):
+            if len(ids) == 1 and ids[0] != tokenizer.unk_token_id:
+                words.setdefault(ids[0], word)
+        origin = f"the {len(listed)} words in {path}"
+    if not words:
+        raise InputError(f"None of {origin} is a word that the tokenizer has as one piece, so nothing can be ranked.")
+    _log.info("%d of %s are ranked.", len(words), origin)
+    return words
+
+
+def spell(tokenizer: PreTrainedTokenizerBase, words: Sequence[str]) -> list[list[int]]:
+    """Return the token ids of each word as it stands behind a space."""
+    if not words:
+        return []
+    spelled = tokenizer([f" {word.strip()}" for word in words], add_special_tokens=False, truncation=False)
+    return [list(ids) for ids in spelled["input_ids"]]
+
+
+def with_gap(example: Mapping[str, Any], mask: str, n_pieces: int = 1) -> dict[str, Any]:
+    """Return the text with so many of the tokenizer's masks for the first gap; its annotations move along.
+
+    Further gaps, which some sentences have, stay one mask each.
+    """
+    before, *behind = example["text"].split(MASK)
+    sizes = [len(mask) * (1 if number else n_pieces) for number in range(len(behind))]
+    text = before + "".join(mask * (size // len(mask)) + part for size, part in zip(sizes, behind, strict=True))
+    found = example.get("annotations")
+    if found is None:
+        return {"text": text}
+    borders = []  # of each gap: where it began and ended, where it begins and ends now
+    then = now = len(before)
+    for size, part in zip(sizes, behind, strict=True):
+        borders.append((then, then + len(MASK), now, now + size))
+        then, now = then + len(MASK) + len(part), now + size + len(part)
+    # annotations of another text stay as they are, and the collator refuses them
+    moved = (_moved(one, text, borders) if one.text == example["text"] else one for one in found)
+    return {"text": text, "annotations": tuple(moved)}
+
+
+def _moved(found: Annotations, text: str, borders: Sequence[tuple[int, int, int, int]]) -> Annotations:
+    def moved(span: Span) -> Span:
+        return replace(span, start=_at(span.start, borders, 2), end=_at(span.end, borders, 3))
+
+    return replace(found, text=text, spans=tuple(map(moved, found.spans)))
+
+
+def _at(place: int, borders: Sequence[tuple[int, int, int, int]], side: int) -> int:
+    """Return where a place of the old text is now; one within a gap goes to a border of it, 2 or 3."""
+    shift = 0
+    for gap in borders:
+        if place <= gap[0]:
+            break
+        if place < gap[1]:
+            return gap[side]
+        shift = gap[3] - gap[1]
+    return place + shift

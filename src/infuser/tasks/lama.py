@@ -1,7 +1,9 @@
-"""LAMA: does a model with a head for masked words know facts? It is asked "Dante was born in [MASK] ." and the like.
+"""LAMA (Petroni et al., 2019): does a model with a masked-word head know facts? "Dante was born in [MASK] .".
 
-The object is ranked among all words of a list. Facts whose object is not one word of it are left out and counted, as
-officially; `lama-choice` asks for objects of several word pieces, too.
+    lama          ranks the object among all words of a list; facts whose object is not one word of it are left out
+                  and counted, as officially
+    lama-choice   the object against others of its relation, of any number of word pieces, drawn by a seed; objects
+                  that are right for the same subject are not among them
 
 P@k is the share of facts whose object is among the first k words, over all facts (micro) or as the mean over relations
 (macro). LAMA's own tables of T-REx and Google-RE are macro, those of KAM-BERT are micro.
@@ -9,25 +11,140 @@ P@k is the share of facts whose object is among the first k words, over all fact
 
 from __future__ import annotations
 
+import random
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from infuser.errors import InputError
 from infuser.registry import TASKS
-from infuser.tasks.base import Example, Prediction
-from infuser.tasks.lama_facts import LamaFacts, answered_facts, mean_over_relations, reasons_left_out, scored_facts
+from infuser.tasks.base import Example, Prediction, Split, Task, Training
+from infuser.tasks.lama_readers import LamaFact, Part, read_facts, read_texts
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
     from infuser.signals import Collator
+    from infuser.training import TrainResult
+
+
+@dataclass(frozen=True)
+class LamaTask(Task):
+    """What both tasks share: the facts, their wording, and texts to train on beforehand."""
+
+    part: Part = "trex"
+    """Which of the four sets: "trex", "google-re", "conceptnet" or "squad"."""
+    prompt: Literal["template", "evidence"] = "template"
+    """Ask with the relation's template, or with a sentence that the set found; ConceptNet and SQuAD have only these."""
+    max_facts_per_relation: int | None = None
+    """Ask only so many of each relation, spread evenly; None asks all."""
+    corpus: str | None = None
+    """Texts to train on masked words before asking: a file with one per line, or a folder of .txt. Without, new weights
+    for knowledge say nothing. The evidence sentences of T-REx (trex_evidence_sentences.txt) hold the facts of
+    "trex": who trains on them must not report these as held out."""
+
+    head: ClassVar[str] = "masked-lm"
+    paths: ClassVar[tuple[str, ...]] = ("data", "corpus")
+    answered: ClassVar[str]
+    """The key of a prediction that holds the answer; it is None where the fact was left out."""
+
+    def __post_init__(self) -> None:
+        if self.prompt not in ("template", "evidence"):
+            raise InputError(f"prompt is {self.prompt!r}; it can be 'template' or 'evidence'.")
+        if self.max_facts_per_relation is not None and self.max_facts_per_relation < 1:
+            raise InputError(f"max_facts_per_relation is {self.max_facts_per_relation}; give 1 or more, or None.")
+
+    @property
+    def learns(self) -> bool:
+        """Whether there are texts to train on."""
+        return self.corpus is not None
+
+    def read(self, split: Split) -> list[Example]:
+        """Return the facts (test), or the texts of the corpus (train)."""
+        if split == "test":
+            return self._examples(list(read_facts(self.data, self.part)))
+        if split == "train" and self.corpus is not None:
+            return [{"text": text} for text in read_texts(self.corpus)]
+        raise InputError(f"LAMA has no {split} part: its facts are 'test', and with corpus=... its texts are 'train'.")
+
+    def _examples(self, facts: Sequence[LamaFact]) -> list[Example]:
+        valid: defaultdict[tuple[str, str], dict[str, None]] = defaultdict(dict)
+        by_relation: defaultdict[str, dict[Any, Example]] = defaultdict(dict)
+        for fact in facts:
+            subject = fact.subject or fact.sentence
+            valid[fact.relation, subject][fact.object] = None
+            text = fact.prompt(self.prompt)
+            # some facts differ in their sentences only; officially a template asks once
+            key = (subject, fact.object) if self.prompt == "template" and fact.template else fact.place
+            example = {"text": text, "relation": fact.relation, "type": fact.type, "subject": subject}
+            by_relation[fact.relation].setdefault(key, {**example, "object": fact.object})
+        examples = []
+        for of_relation in by_relation.values():
+            for example in _spread(list(of_relation.values()), self.max_facts_per_relation):
+                right = valid[example["relation"], example["subject"]]
+                examples.append({**example, "others": [name for name in right if name != example["object"]]})
+        return examples
+
+    def gold(self, example: Example) -> Any:
+        """Return the relation, its type if the set names it, and the object."""
+        return {name: example[name] for name in ("relation", "type", "object") if example[name]}
+
+    def fit(
+        self,
+        model: PreTrainedModel,
+        collator: Collator,
+        examples: Sequence[Example],
+        how: Training,
+        *,
+        dev: Sequence[Example] | None = None,
+    ) -> TrainResult:
+        """Train the whole model on masked words of texts and keep its last weights; `dev` is not used."""
+        from infuser.tasks.masked_words import train_on_masked_words
+
+        return train_on_masked_words(
+            model, collator, examples, settings=how.settings, progress=how.progress, spectral=how.spectral
+        )
+
+    def answer(
+        self, model: PreTrainedModel, collator: Collator, examples: Sequence[Example], *, batch_size: int = 64
+    ) -> list[Prediction]:
+        """Return what the model answers for each fact, or why the fact was left out."""
+        if any("object" not in example for example in examples):  # such as those that a bench holds out to tune by
+            raise InputError(
+                "Only facts can be asked, not texts of the corpus, so LAMA cannot be tuned by what is held out of it. "
+                "Set hold_out = 0, and fix what would be tuned."
+            )
+        return self._answer(model, collator, examples, batch_size)
+
+    def _answer(
+        self, model: PreTrainedModel, collator: Collator, examples: Sequence[Example], batch_size: int
+    ) -> list[Prediction]:
+        raise NotImplementedError
+
+    def _scored(
+        self, golds: Sequence[Mapping[str, Any]], predictions: Sequence[Prediction]
+    ) -> list[tuple[Mapping[str, Any], int]]:
+        """Return the facts that were not left out, with the model's answers; raise if there are none."""
+        if len(golds) != len(predictions):
+            raise InputError(f"{len(predictions)} predictions for {len(golds)} facts. Give one for each.")
+        answered = self._answered(golds, predictions)
+        if not answered:
+            reasons = "; ".join(f"{why}: {n}" for why, n in _reasons_left_out(predictions).items())
+            raise InputError(f"None of {len(golds)} facts could be asked ({reasons or 'there are none'}): no score.")
+        return answered
+
+    def _answered(
+        self, golds: Sequence[Mapping[str, Any]], predictions: Sequence[Prediction]
+    ) -> list[tuple[Mapping[str, Any], int]]:
+        pairs = zip(golds, predictions, strict=True)
+        return [(gold, one[self.answered]) for gold, one in pairs if one[self.answered] is not None]
 
 
 @TASKS.register("lama")
 @dataclass(frozen=True)
-class Lama(LamaFacts):
+class Lama(LamaTask):
     """Rank the object of each fact among the words of a list."""
 
     vocabulary: str | None = None
@@ -35,39 +152,33 @@ class Lama(LamaFacts):
     discount_others: bool = True
     """Whether other objects of the same subject and relation are taken out of the ranking."""
 
-    paths: ClassVar[tuple[str, ...]] = (*LamaFacts.paths, "vocabulary")
+    paths: ClassVar[tuple[str, ...]] = (*LamaTask.paths, "vocabulary")
     metrics: ClassVar[tuple[str, ...]] = ("p@1", "p@10", "mrr", "macro p@1")
+    answered: ClassVar[str] = "rank"
 
-    def answer(
-        self, model: PreTrainedModel, collator: Collator, examples: Sequence[Example], *, batch_size: int = 64
+    def _answer(
+        self, model: PreTrainedModel, collator: Collator, examples: Sequence[Example], batch_size: int
     ) -> list[Prediction]:
-        """Return for each fact the rank of its object, the first word, and of how many; or why it was left out."""
-        from infuser.tasks.cloze import rank_objects
-        from infuser.tasks.word_lists import ranked_words
+        """Return for each fact the rank of its object, the first word, and of how many."""
+        from infuser.tasks.cloze import rank_objects, ranked_words
 
-        self.check_asked(examples)
         words = ranked_words(collator.tokenizer, self.vocabulary)
-        return list(
-            rank_objects(model, collator, examples, words, discount_others=self.discount_others, batch_size=batch_size)
-        )
+        discount = self.discount_others
+        return list(rank_objects(model, collator, examples, words, discount_others=discount, batch_size=batch_size))
 
     def score(self, golds: Sequence[Any], predictions: Sequence[Prediction]) -> dict[str, float]:
         """Return P@1, P@10 and the mean of 1 / rank over all facts that were ranked, and P@1 as mean over relations."""
-        ranked = scored_facts(golds, predictions, "rank")
-        ranks = [rank for _, rank in ranked]
+        ranked = self._scored(golds, predictions)
         return {
-            "p@1": fmean(rank <= 1 for rank in ranks),
-            "p@10": fmean(rank <= 10 for rank in ranks),
-            "mrr": fmean(1 / rank for rank in ranks),
-            "macro p@1": mean_over_relations((gold["relation"], rank <= 1) for gold, rank in ranked),
+            "p@1": fmean(rank <= 1 for _, rank in ranked),
+            "p@10": fmean(rank <= 10 for _, rank in ranked),
+            "mrr": fmean(1 / rank for _, rank in ranked),
+            "macro p@1": _mean_over_relations((gold["relation"], rank <= 1) for gold, rank in ranked),
         }
 
     def notes(self, golds: Sequence[Any], predictions: Sequence[Prediction]) -> dict[str, Any]:
-        """Return what belongs beside the scores: the word list, facts that were left out and why, P@1 by type.
-
-        Beside it stands what one would reach who always names the most frequent object of a relation.
-        """
-        ranked = answered_facts(golds, predictions, "rank")
+        """Return the word list, facts that were left out and why, P@1 by type and of the most frequent object."""
+        ranked = self._answered(golds, predictions)
         by_type: defaultdict[str, list[bool]] = defaultdict(list)
         for gold, rank in ranked:
             if "type" in gold:
@@ -77,14 +188,93 @@ class Lama(LamaFacts):
             "words": predictions[0]["words"] if predictions else 0,
             "facts": len(golds),
             "ranked": len(ranked),
-            "left out": reasons_left_out(predictions),
+            "left out": _reasons_left_out(predictions),
             **({"p@1 of the most frequent object": _by_frequency([gold for gold, _ in ranked])} if ranked else {}),
             **{f"p@1 of {name}": fmean(hits) for name, hits in sorted(by_type.items())},
         }
 
 
+@TASKS.register("lama-choice")
+@dataclass(frozen=True)
+class LamaChoice(LamaTask):
+    """Choose between the object of each fact and others of its relation, by the likelihood of their word pieces."""
+
+    choices: int = 4
+    """How many objects there are to choose from; fewer where the relation has not as many."""
+    seed: int = 0
+    """Decides which other objects are drawn, and their order."""
+
+    metrics: ClassVar[tuple[str, ...]] = ("accuracy", "macro accuracy")
+    answered: ClassVar[str] = "answer"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.choices < 2:
+            raise InputError(f"choices is {self.choices}; give 2 or more.")
+
+    def _examples(self, facts: Sequence[LamaFact]) -> list[Example]:
+        """Return the facts with their choices, without those whose relation has no other object."""
+        objects: defaultdict[str, dict[str, str]] = defaultdict(dict)
+        for fact in facts:
+            objects[fact.relation].setdefault(fact.object.casefold(), fact.object)
+        examples = []
+        for example in super()._examples(facts):
+            right = {name.casefold() for name in (example["object"], *example["others"])}
+            wrong = [name for folded, name in objects[example["relation"]].items() if folded not in right]
+            if not wrong:
+                continue
+            # by content, so that the choices of a fact do not depend on which other facts are asked
+            chance = random.Random("\n".join((str(self.seed), example["text"], example["object"])))
+            drawn = [example["object"], *chance.sample(wrong, min(self.choices - 1, len(wrong)))]
+            chance.shuffle(drawn)
+            examples.append({**example, "choices": drawn, "label": drawn.index(example["object"])})
+        return examples
+
+    def gold(self, example: Example) -> Any:
+        """Return the relation, the choices and which is right."""
+        return {name: example[name] for name in ("relation", "choices", "label")}
+
+    def _answer(
+        self, model: PreTrainedModel, collator: Collator, examples: Sequence[Example], batch_size: int
+    ) -> list[Prediction]:
+        """Return for each fact the number of the preferred choice and all scores."""
+        from infuser.tasks.cloze import choose
+
+        return list(choose(model, collator, examples, batch_size=batch_size))
+
+    def score(self, golds: Sequence[Any], predictions: Sequence[Prediction]) -> dict[str, float]:
+        """Return the share of right choices over all facts, and averaged over relations."""
+        answered = self._scored(golds, predictions)
+        hits = [(gold["relation"], answer == gold["label"]) for gold, answer in answered]
+        return {"accuracy": fmean(hit for _, hit in hits), "macro accuracy": _mean_over_relations(hits)}
+
+    def notes(self, golds: Sequence[Any], predictions: Sequence[Prediction]) -> dict[str, Any]:
+        """Return the accuracy of guessing, and facts that were left out and why."""
+        answered = self._answered(golds, predictions)
+        chances = [1 / len(gold["choices"]) for gold, _ in answered]
+        counts = {"facts": len(golds), "answered": len(answered), "left out": _reasons_left_out(predictions)}
+        return counts | ({"chance": fmean(chances)} if chances else {})
+
+
+def _spread(examples: list[Example], most: int | None) -> list[Example]:
+    """Return so many examples at most, from the first to the last at even distances."""
+    n = len(examples) if most is None else min(most, len(examples))
+    return [examples[number * len(examples) // n] for number in range(n)]
+
+
+def _reasons_left_out(predictions: Sequence[Prediction]) -> dict[str, int]:
+    return dict(Counter(one["left_out"] for one in predictions if one.get("left_out")))
+
+
+def _mean_over_relations(hits: Iterable[tuple[str, bool]]) -> float:
+    by_relation: defaultdict[str, list[bool]] = defaultdict(list)
+    for relation, hit in hits:
+        by_relation[relation].append(hit)
+    return fmean(fmean(of_relation) for of_relation in by_relation.values())
+
+
 def _by_frequency(golds: Sequence[Mapping[str, Any]]) -> float:
-    """Return P@1 of one who knows no fact but which object is the most frequent of each relation: LAMA's "Freq"."""
+    """Return P@1 of always naming the most frequent object of each relation: LAMA's "Freq"."""
     objects: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for gold in golds:
         objects[gold["relation"]][gold["object"]] += 1

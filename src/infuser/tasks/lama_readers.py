@@ -22,10 +22,11 @@ from typing import Any, Literal, get_args
 from infuser.errors import InputError
 from infuser.tables.files import BadRow, Place, kind_of_file, read_lines
 from infuser.tables.records import Record, read_records
-from infuser.tasks.gaps import MASK
 from infuser.tasks.official import dataset_records, find_file, is_datasets_name
 from infuser.words import counted
 
+MASK = "[MASK]"
+"""Stands for the gap in the texts of LAMA, whatever the tokenizer's own mask is."""
 Part = Literal["trex", "google-re", "conceptnet", "squad"]
 
 _GOOGLE_RE = {
@@ -37,7 +38,7 @@ _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Fact:
+class LamaFact:
     """One fact, and how the set words it."""
 
     place: Place
@@ -62,7 +63,7 @@ class Fact:
         return self.sentence
 
 
-def read_facts(data: str, part: Part) -> Iterator[Fact]:
+def read_facts(data: str, part: Part) -> Iterator[LamaFact]:
     """Yield the facts of one part of LAMA as they stand in its files; a malformed row is an error with its line."""
     if part not in get_args(Part):
         raise InputError(f"LAMA has no part {part!r}; it has {', '.join(get_args(Part))}.")
@@ -135,7 +136,7 @@ def _grouped(records: Iterator[Record]) -> Iterator[Record]:
             yield place, {**first, "masked_sentences": sentences}
 
 
-def _fact(place: Place, row: dict[str, Any], part: Part) -> Fact:
+def _fact(place: Place, row: dict[str, Any], part: Part) -> LamaFact:
     relation, subject, template = "squad", "", ""
     if part == "trex":
         relation, subject, template = (_text(place, row, name) for name in ("predicate_id", "sub_label", "template"))
@@ -146,7 +147,7 @@ def _fact(place: Place, row: dict[str, Any], part: Part) -> Fact:
         template = _GOOGLE_RE[relation]
     elif part == "conceptnet":
         relation, subject = _text(place, row, "pred"), str(row.get("sub_label") or row.get("sub") or "")
-    fact = Fact(
+    fact = LamaFact(
         place,
         relation,
         subject,

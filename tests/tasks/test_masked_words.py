@@ -12,8 +12,7 @@ from infuser import Spectral
 from infuser.errors import HostError
 from infuser.signals import Collator
 from infuser.signals.examples import IGNORED
-from infuser.tasks.masked_head import answering_where, check_masked_head, logits_at
-from infuser.tasks.masked_text import MaskedTexts, train_on_masked_words
+from infuser.tasks.masked_words import MaskedTexts, check_masked_head, head_only_at, logits_at, train_on_masked_words
 from infuser.training import TrainSettings
 from infuser.training.checkpoints import copy_weights
 from infuser.training.steps import StepReport
@@ -33,7 +32,7 @@ def test_the_head_answers_where_it_is_asked_as_it_would_everywhere(host: str):
     whole.loss.backward()
     gradients = {name: weight.grad for name, weight in model.named_parameters()}
     model.zero_grad()
-    with answering_where(model, masked):
+    with head_only_at(model, masked):
         out = model(**batch)
     out.loss.backward()
     torch.testing.assert_close(out.loss, whole.loss)
