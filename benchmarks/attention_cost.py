@@ -69,7 +69,7 @@ def make_batch(n_batch: int, n_tokens: int, kind: str) -> dict[str, torch.Tensor
         length = torch.randint(1, 4, (n_batch, n_links, 2))
         channel = torch.arange(n_links).expand(n_batch, -1) % N_SOURCES
         rows, cols = (torch.stack([start[..., i], (start + length)[..., i]], -1) for i in (0, 1))
-        batch["knowledge_maps"] = torch.cat([channel[..., None], rows, cols], -1)
+        batch["knowledge_boxes"] = torch.cat([channel[..., None], rows, cols], -1)
         batch["knowledge_weights"] = torch.rand(n_batch, n_links)
     return batch
 

@@ -60,7 +60,7 @@ class MapReader:
         if found:
             given = dict(zip(("input_ids", "attention_mask"), args, strict=False)) | kwargs  # heads differ in this
             kwargs["knowledge"] = draw_maps(
-                found["knowledge_maps"],
+                found["knowledge_boxes"],
                 found["knowledge_weights"].to(base.dtype),
                 n_channels=self.n_sources,
                 n_tokens=given["input_ids"].shape[1],

@@ -60,7 +60,7 @@ for link in found.links:
 
 infused = infuser.infuse(checkpoint, Kam(), sources=[Acronyms()])
 batch = infused.batch([text])
-print("boxes:", batch["knowledge_maps"].tolist())  # channel, rows from and to, columns from and to
+print("boxes:", batch["knowledge_boxes"].tolist())  # channel, rows from and to, columns from and to
 
 out = miniature.scratch() / "acronyms"
 infused.save(out)

@@ -32,7 +32,7 @@ for bucket in report.buckets:
 print("frequent ones are dropped more often:", report.buckets[-1].kept < report.buckets[0].kept)
 
 batches = [infused.collator().for_epoch(epoch)(examples[:4]) for epoch in range(4)]
-shapes = [int((batch["knowledge_maps"][..., 0] >= 0).sum()) for batch in batches]
+shapes = [int((batch["knowledge_boxes"][..., 0] >= 0).sum()) for batch in batches]
 print("every epoch draws its own links:", len(set(shapes)) > 1)
 
 shops = dict.fromkeys(miniature.SHOPS, 0.9)  # as measured by infuser.analysis.probe, or by you

@@ -65,7 +65,7 @@ def mentions(infused: infuser.Infused, text: str, pair: str | None = None) -> li
     )
     assert encoding["input_ids"] == batch["input_ids"].tolist()
     found = []
-    for channel, start, end, left, right in batch["knowledge_maps"][0].tolist():
+    for channel, start, end, left, right in batch["knowledge_boxes"][0].tolist():
         if channel != 0:
             continue
         assert (start, end) == (left, right)
@@ -82,7 +82,7 @@ def test_empty_text_is_read_and_holds_no_knowledge(host: str, text: str) -> None
     read(infused, text, text)
     read(infused, text, "Bern and New York")
     batch = infused.batch([text])
-    assert (batch["knowledge_maps"][..., 0] == -1).all()
+    assert (batch["knowledge_boxes"][..., 0] == -1).all()
     assert not batch["knowledge_weights"].any()
 
 
@@ -140,7 +140,7 @@ def test_a_hundred_thousand_characters_are_read_in_good_time(host: str, text: st
     assert time.perf_counter() - started < 20
     assert states.isfinite().all()
     assert states.shape[1] <= N_POSITIONS + 2
-    boxes = batch["knowledge_maps"][batch["knowledge_maps"][..., 0] == 0]
+    boxes = batch["knowledge_boxes"][batch["knowledge_boxes"][..., 0] == 0]
     assert (boxes[:, 1:] <= states.shape[1]).all()
 
 
@@ -175,7 +175,7 @@ def test_a_mention_that_is_cut_in_two_keeps_the_part_that_is_left(host: str) -> 
     for n_words in range(40, 70):
         text = "a " * n_words + "train station"
         batch = infused.batch([text])
-        boxes = batch["knowledge_maps"][0][batch["knowledge_maps"][0][:, 0] == 0]
+        boxes = batch["knowledge_boxes"][0][batch["knowledge_boxes"][0][:, 0] == 0]
         assert (boxes[:, [2, 4]] <= batch["input_ids"].shape[1] - 1).all()  # never the closing special token
         assert infused.encode([text]).isfinite().all()
 

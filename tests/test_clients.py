@@ -219,14 +219,14 @@ def test_the_reading_tokenizer_is_the_tokenizer_in_everything_else() -> None:
     found, expected = tokenizer(TEXTS, PAIRS, **options), infused.tokenizer(TEXTS, PAIRS, **options)
     assert all(torch.equal(found[name], expected[name]) for name in expected)
     assert set(found) - set(expected) == {
-        "knowledge_maps",
+        "knowledge_boxes",
         "knowledge_weights",
         "knowledge_terms",
         "knowledge_length",
     }
     as_pairs = tokenizer(list(zip(TEXTS, PAIRS, strict=True)), return_tensors="pt")
     assert torch.equal(as_pairs["input_ids"], infused.batch(TEXTS, PAIRS)["input_ids"])
-    assert torch.equal(as_pairs["knowledge_maps"], infused.batch(TEXTS, PAIRS)["knowledge_maps"])
+    assert torch.equal(as_pairs["knowledge_boxes"], infused.batch(TEXTS, PAIRS)["knowledge_boxes"])
 
 
 def test_the_reading_tokenizer_cuts_long_texts_and_refuses_lists_of_words() -> None:
@@ -241,7 +241,7 @@ def test_the_reading_tokenizer_cuts_long_texts_and_refuses_lists_of_words() -> N
         f"{KNOWN_TEXT} " * 10, return_tensors="pt", max_length=32, stride=4, return_overflowing_tokens=True
     )
     del parts["overflow_to_sample_mapping"]
-    assert len(parts["input_ids"]) == len(parts["knowledge_maps"]) > 1
+    assert len(parts["input_ids"]) == len(parts["knowledge_boxes"]) > 1
     assert infused.model(**parts).last_hidden_state.isfinite().all()
 
 
@@ -405,6 +405,6 @@ def test_a_data_loader_with_workers_gives_the_batches_of_one_without() -> None:
     }
     assert len(batches[2]) == 3
     for one, other in zip(batches[0], batches[2], strict=True):
-        assert one.keys() == other.keys() and "knowledge_maps" in one and "labels" in one
+        assert one.keys() == other.keys() and "knowledge_boxes" in one and "labels" in one
         assert all(torch.equal(one[name], other[name]) for name in one)
         assert infused.model(**other).loss.isfinite()

@@ -39,7 +39,7 @@ SAID = {
     "ernie": ["guessing entities: loss", "with entities: accuracy", "without: accuracy"],
     "explain": ["maps: {'graph': (16, 16)}", "answer with knowledge:", "files: explanation.html, explanation.png"],
     "infuse": [
-        "knowledge_maps: (2, 2, 5)",
+        "knowledge_boxes: (2, 2, 5)",
         "answers as before: True",
         "the same logits: True",
         "saved files: config.json, infuser.json, knowledge.safetensors, model.safetensors",

@@ -93,7 +93,7 @@ def test_texts_and_pairs_become_a_batch_and_states(host: str) -> None:
     infused = infuse_tiny(host)
     batch = infused.batch(TEXTS, PAIRS)
     assert batch["input_ids"].shape[0] == len(TEXTS)
-    assert {"knowledge_maps", "knowledge_weights", "knowledge_terms"} <= set(batch)
+    assert {"knowledge_boxes", "knowledge_weights", "knowledge_terms"} <= set(batch)
     states = infused.encode(TEXTS, PAIRS)
     assert states.shape == (*batch["input_ids"].shape, 16)
     with torch.no_grad():
@@ -105,7 +105,7 @@ def test_links_between_the_two_sides_of_a_pair_reach_the_model() -> None:
     infused = infuse_tiny("bert", terms=False)
     tied = infused.batch(["buy medicine"], ["cheap medicine"])
     n_first = int((tied["token_type_ids"][0] == 0).sum())
-    crossing = [box for box in tied["knowledge_maps"][0].tolist() if box[2] <= n_first <= box[3]]
+    crossing = [box for box in tied["knowledge_boxes"][0].tolist() if box[2] <= n_first <= box[3]]
     assert crossing
 
 
@@ -291,3 +291,29 @@ class Silent:
 def test_a_source_of_ones_own_needs_nothing_but_annotate() -> None:
     infused = infuser.infuse(tiny_host("bert"), sources=[Silent()], tokenizer=tiny_tokenizer("bert"))  # type: ignore[list-item]
     assert infused.encode(TEXTS).isfinite().all()
+
+
+def test_batches_share_one_collator_until_tokenizer_or_sources_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    infused = infuse_tiny("bert")
+    made: list[Any] = []
+    collator = infuser.Infused.collator
+    monkeypatch.setattr(infuser.Infused, "collator", lambda self: made.append(self) or collator(self))
+    first = infused.batch(TEXTS)
+    again = infused.batch(TEXTS)
+    assert len(made) == 1 and all(torch.equal(first[name], again[name]) for name in first)
+    infused.tokenizer.model_max_length = 8
+    assert infused.batch(TEXTS)["input_ids"].shape[1] == 8 and len(made) == 2
+    infused.tokenizer.add_tokens("Aareschlucht")
+    infused.batch(TEXTS)
+    assert len(made) == 3
+    infused.with_sources(tiny_sources()).batch(TEXTS)
+    assert len(made) == 4
+
+
+@pytest.mark.parametrize("method", ["kam", "kar", "ernie"])
+def test_a_batch_under_the_old_key_is_refused_by_name(method: str) -> None:
+    infused = infuse_tiny("bert", method=method)
+    batch = infused.batch(TEXTS)
+    batch["knowledge_maps"] = batch.pop("knowledge_boxes")
+    with pytest.raises(InputError, match=r"'knowledge_maps'.*'knowledge_boxes'.*infused\.batch"):
+        infused.model(**batch)

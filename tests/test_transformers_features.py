@@ -224,7 +224,7 @@ def test_multiple_choice_reads_each_choice_as_if_it_came_alone(host: str) -> Non
     infused = infuse_tiny(host, "multiple-choice")
     rows = examples("multiple-choice")
     batch = infused.collator()(rows)
-    assert batch["knowledge_maps"].dim() == 4
+    assert batch["knowledge_boxes"].dim() == 4
     with torch.no_grad():
         together = answer(infused.model, batch)
         assert together.shape == (len(rows), 2)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +34,8 @@ class Infused:
     sources: tuple[Source, ...]
     base: str | None = None
     """The hub id or directory that the host came from."""
+    _collators: dict[object, Collator] = field(default_factory=dict, init=False, repr=False, compare=False)
+    """The collator of `batch`, by the state of the tokenizer it was made for."""
 
     def collator(self, **options: Any) -> Collator:
         """Return a data collator for `DataLoader` and `Trainer`: examples with text, pair and label in, batch out."""
@@ -42,8 +44,17 @@ class Infused:
 
     def batch(self, texts: Sequence[Any], pairs: Sequence[Any] | None = None) -> dict[str, Tensor]:
         """Return token tensors and knowledge for these texts, on the model's device, ready for the model."""
-        batch = self.collator().encode(texts, pairs)
+        batch = self._batch_collator().encode(texts, pairs)
         return {name: tensor.to(self.model.device) for name, tensor in batch.items()}
+
+    def _batch_collator(self) -> Collator:
+        """Return the collator of earlier calls, or a new one if the tokenizer was changed since."""
+        state = (longest_input(self.model, self.tokenizer), len(self.tokenizer), self.tokenizer.pad_token)
+        collator = self._collators.get(state)
+        if collator is None:
+            self._collators.clear()
+            collator = self._collators[state] = self.collator()
+        return collator
 
     @torch.inference_mode()
     def encode(self, texts: Sequence[str], pairs: Sequence[str] | None = None) -> Tensor:

@@ -20,7 +20,7 @@ def draw(batch: Mapping[str, Array], example: int, n_channels: int, n_terms: int
     n = batch["input_ids"].shape[1]
     valid = batch["attention_mask"][example].astype(bool)
     maps = np.zeros((n_channels, n + n_terms, n + n_terms))
-    for box, weight in zip(batch["knowledge_maps"][example], batch["knowledge_weights"][example], strict=True):
+    for box, weight in zip(batch["knowledge_boxes"][example], batch["knowledge_weights"][example], strict=True):
         channel, top, bottom, left, right = (int(x) for x in box)
         if channel < 0:
             continue

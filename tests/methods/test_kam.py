@@ -157,7 +157,7 @@ def test_auxiliary_terms_change_the_answer_and_are_trimmed() -> None:
     assert with_terms.attentions[0].shape[-2:] == (n_tokens, n_tokens)
     assert (with_terms.attentions[0].sum(-1) < 1 - 1e-6).all()  # the rest went to the terms
     del batch["knowledge_terms"]
-    batch["knowledge_maps"][..., 0][batch["knowledge_maps"][..., 4] > n_tokens] = -1
+    batch["knowledge_boxes"][..., 0][batch["knowledge_boxes"][..., 4] > n_tokens] = -1
     without = infused.model(**batch).last_hidden_state
     assert (with_terms.last_hidden_state - without).abs().max() > 1e-4
 

@@ -25,7 +25,7 @@ EXAMPLES = [
 def maps_of(batch, n_channels=2):
     terms = batch.get("knowledge_terms")
     return draw_maps(
-        batch["knowledge_maps"],
+        batch["knowledge_boxes"],
         batch["knowledge_weights"],
         n_channels=n_channels,
         n_tokens=batch["input_ids"].shape[-1],
@@ -62,19 +62,19 @@ def test_company_does_not_change_the_maps_of_an_example(kind, padding_side):
 def test_a_batch_carries_boxes_weights_and_terms(wordpiece):
     text = "the glipizide the"
     batch = Collator(wordpiece, SOURCES).encode([text, "a lake"])
-    assert batch["knowledge_maps"].tolist() == [
+    assert batch["knowledge_boxes"].tolist() == [
         [[0, 1, 2, 8, 9], [1, 1, 2, 8, 9], [1, 2, 8, 10, 11]],
         [[-1, 0, 0, 0, 0]] * 3,
     ]
     assert batch["knowledge_weights"].tolist() == [[1.0, 0.5, 0.25], [0.0, 0.0, 0.0]]
     assert batch["knowledge_terms"].tolist() == [wordpiece.convert_tokens_to_ids(["lake"]), [-1]]
-    assert batch["knowledge_maps"].dtype == batch["knowledge_terms"].dtype == torch.int64
+    assert batch["knowledge_boxes"].dtype == batch["knowledge_terms"].dtype == torch.int64
     assert batch["knowledge_weights"].dtype == torch.float32
 
 
 def test_a_batch_in_which_nothing_was_found_still_carries_the_keys(tokenizer):
     batch = Collator(tokenizer, SOURCES).encode(["a lake", ""])
-    assert batch["knowledge_maps"].tolist() == [[[-1, 0, 0, 0, 0]]] * 2
+    assert batch["knowledge_boxes"].tolist() == [[[-1, 0, 0, 0, 0]]] * 2
     assert batch["knowledge_weights"].tolist() == [[0.0]] * 2
     assert "knowledge_terms" not in batch
 
@@ -177,7 +177,7 @@ def test_long_texts_are_cut_and_keep_the_knowledge_that_is_left(padding_side):
     found = Annotations(text, spans, (Link(0, 1), Link(0, 2)))
     batch = Collator(tokenizer, [Repeats()])([{"text": text, "annotations": (found,)}])
     assert batch["input_ids"].shape == (1, 64)  # as long as the tokenizer allows
-    assert batch["knowledge_maps"].tolist() == [[[0, 1, 2, 4, 5]]]
+    assert batch["knowledge_boxes"].tolist() == [[[0, 1, 2, 4, 5]]]
 
 
 def test_a_tokenizer_without_a_longest_sequence_cuts_nothing():
@@ -196,7 +196,7 @@ def test_choices_have_a_dimension_of_their_own(wordpiece):
         ]
     )
     assert batch.pop("labels").tolist() == [1, 0]
-    assert batch["knowledge_maps"].dim() == 4
+    assert batch["knowledge_boxes"].dim() == 4
     assert same({name: tensor.flatten(0, 1) for name, tensor in batch.items()}, flat)
     with pytest.raises(InputError, match=r"\[1, 2\] choices"):
         collate([{"text": ["a", "b"]}, {"text": ["a"]}])
@@ -287,7 +287,7 @@ def test_one_string_is_one_text(wordpiece):
 def test_batches_hold_what_the_host_reads(host):
     tokenizer = tiny_tokenizer(host)
     batch = Collator(tokenizer, SOURCES).encode(["the river the"])
-    knowledge = {"knowledge_maps", "knowledge_weights"}
+    knowledge = {"knowledge_boxes", "knowledge_weights"}
     assert set(batch) - knowledge == set(tokenizer.model_input_names)
 
 

@@ -188,7 +188,7 @@ def test_maps_and_candidates_in_a_batch_change_and_registered_sources_go_through
         collator([{"text": text, "annotations": found} for text, found in zip(texts, given, strict=True)])
         for given in (annotated, corrupt(annotated, 1))
     ]
-    for name in ("knowledge_maps", "knowledge_base_candidates", "knowledge_base_vectors"):
+    for name in ("knowledge_boxes", "knowledge_base_candidates", "knowledge_base_vectors"):
         assert told[0][name].shape != told[1][name].shape or not told[0][name].equal(told[1][name]), name
     assert told[0]["knowledge_base_spans"].equal(told[1]["knowledge_base_spans"])
     for before, after in zip(annotated, corrupt(annotated, 1), strict=True):

@@ -53,14 +53,14 @@ def test_answering_injects_everything_and_every_epoch_of_training_its_draw() -> 
     answering = collate(examples)
     plain = Collator(tiny_tokenizer("bert"), [GRAPH])([{"text": KNOWN_TEXT}] * 2)
     assert all(torch.equal(answering[name], plain[name]) for name in plain)
-    n_boxes = [int((collate.for_epoch(e)(examples)["knowledge_maps"][0, :, 0] >= 0).sum()) for e in range(12)]
-    assert len(set(n_boxes)) > 1 and max(n_boxes) < int((answering["knowledge_maps"][0, :, 0] >= 0).sum())
+    n_boxes = [int((collate.for_epoch(e)(examples)["knowledge_boxes"][0, :, 0] >= 0).sum()) for e in range(12)]
+    assert len(set(n_boxes)) > 1 and max(n_boxes) < int((answering["knowledge_boxes"][0, :, 0] >= 0).sum())
     for epoch in range(4):  # asked beforehand or not, the draw is the same; and again, by another copy
         batch = collate.for_epoch(epoch)(examples)
-        assert torch.equal(batch["knowledge_maps"][0], batch["knowledge_maps"][1])
+        assert torch.equal(batch["knowledge_boxes"][0], batch["knowledge_boxes"][1])
         again = copy.deepcopy(collate).for_epoch(epoch)(examples[::-1])
-        assert torch.equal(batch["knowledge_maps"], again["knowledge_maps"])
-    seeds = {str(collate.for_epoch(0, seed=seed)(examples)["knowledge_maps"].tolist()) for seed in range(8)}
+        assert torch.equal(batch["knowledge_boxes"], again["knowledge_boxes"])
+    seeds = {str(collate.for_epoch(0, seed=seed)(examples)["knowledge_boxes"].tolist()) for seed in range(8)}
     assert len(seeds) > 1
 
 
@@ -73,7 +73,7 @@ def test_drawn_once_the_same_is_injected_in_training_and_answering() -> None:
     examples = [{"text": text} for text in texts]
     answering = collate(examples)
     assert all(
-        torch.equal(collate.for_epoch(e)(examples)["knowledge_maps"], answering["knowledge_maps"]) for e in (0, 1)
+        torch.equal(collate.for_epoch(e)(examples)["knowledge_boxes"], answering["knowledge_boxes"]) for e in (0, 1)
     )
 
 
@@ -143,7 +143,7 @@ def test_strategies_can_be_stacked_and_saved_with_a_model(tmp_path: Path) -> Non
     read = infuser.load(tmp_path / "model")
     assert read.sources == infused.sources
     batch, again = (one.collator().for_epoch(3)([{"text": KNOWN_TEXT}]) for one in (infused, read))
-    assert torch.equal(batch["knowledge_maps"], again["knowledge_maps"])
+    assert torch.equal(batch["knowledge_boxes"], again["knowledge_boxes"])
     counted = Selective(GRAPH, Sampling(frequencies={"river": 200}))
     infuse(tiny_host("bert"), Kam(), sources=[counted], tokenizer=tiny_tokenizer("bert")).save(tmp_path / "counted")
     assert infuser.load(tmp_path / "counted").sources == (counted,)
@@ -254,7 +254,7 @@ def test_under_trainer_every_epoch_draws_and_evaluation_injects_everything(tmp_p
     )
     seen: list[tuple[bool, str]] = []
     infused.model.register_forward_pre_hook(
-        lambda model, args, batch: seen.append((model.training, str(batch["knowledge_maps"].tolist()))),
+        lambda model, args, batch: seen.append((model.training, str(batch["knowledge_boxes"].tolist()))),
         with_kwargs=True,
     )
     example = {"text": KNOWN_TEXT, "label": 0}
@@ -278,6 +278,6 @@ def test_under_trainer_every_epoch_draws_and_evaluation_injects_everything(tmp_p
     )
     trainer.train()
     collate = infused.collator()
-    drawn = [str(collate.for_epoch(epoch, seed=3)([example])["knowledge_maps"].tolist()) for epoch in range(6)]
+    drawn = [str(collate.for_epoch(epoch, seed=3)([example])["knowledge_boxes"].tolist()) for epoch in range(6)]
     assert [maps for training, maps in seen if training] == drawn and len(set(drawn)) > 1
-    assert {maps for training, maps in seen if not training} == {str(collate([example])["knowledge_maps"].tolist())}
+    assert {maps for training, maps in seen if not training} == {str(collate([example])["knowledge_boxes"].tolist())}

@@ -96,9 +96,9 @@ def test_knowledge_about_a_masked_word_goes_with_it():
         for row, chosen in enumerate(masked(batch)):
             tied: set[int] = set()
             for box, weight, before, its_weight in zip(
-                batch["knowledge_maps"][row].tolist(),
+                batch["knowledge_boxes"][row].tolist(),
                 batch["knowledge_weights"][row].tolist(),
-                known["knowledge_maps"][row].tolist(),
+                known["knowledge_boxes"][row].tolist(),
                 known["knowledge_weights"][row].tolist(),
                 strict=True,
             ):

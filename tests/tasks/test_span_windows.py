@@ -63,7 +63,7 @@ def test_answers_are_placed_at_their_tokens_beside_the_collators_own_batch(host,
     starts, ends = batch.pop("start_positions").tolist(), batch.pop("end_positions").tolist()
     plain = collator(windows)
     assert batch.keys() == plain.keys() and all(torch.equal(batch[name], plain[name]) for name in plain)
-    assert batch["knowledge_maps"].max() >= 0
+    assert batch["knowledge_boxes"].max() >= 0
     for row, window in enumerate(windows):
         first = int(batch["attention_mask"][row].argmax())
         ids = batch["input_ids"][row]
@@ -83,7 +83,7 @@ def test_selective_sources_draw_anew_in_each_epoch():
     collator = WindowCollator(Collator(tiny_tokenizer("bert"), [Drawing()]))
     windows = training_windows(QUESTIONS[0], n_negatives=0)
     n_boxes = [
-        int((collator.for_epoch(epoch, seed=3)(windows)["knowledge_maps"][..., 0] >= 0).sum()) for epoch in (0, 1)
+        int((collator.for_epoch(epoch, seed=3)(windows)["knowledge_boxes"][..., 0] >= 0).sum()) for epoch in (0, 1)
     ]
     assert n_boxes[0] == 0 < n_boxes[1]
 

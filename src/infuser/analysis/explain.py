@@ -225,7 +225,7 @@ def _attention(layers: Sequence[Tensor], layer: int, head: int | None) -> NDArra
 def _maps(batch: Mapping[str, Tensor], n_sources: int) -> list[NDArray[np.float64]]:
     """Return one map (seq, seq + terms) per source."""
     maps = draw_maps(
-        batch["knowledge_maps"],
+        batch["knowledge_boxes"],
         batch["knowledge_weights"].double(),
         n_channels=n_sources,
         n_tokens=batch["input_ids"].shape[1],

@@ -98,7 +98,7 @@ def _attend(
 ) -> tuple[Tensor, Tensor | None]:
     """Attend with knowledge where the call carries some and the module has weights for it, else plainly."""
     mixer = getattr(module, NEW, None)
-    if knowledge is None and options.get("knowledge_maps") is not None:
+    if knowledge is None and options.get("knowledge_boxes") is not None:
         raise HostError(
             "The batch carries knowledge that nobody has read: model.forward(...) was called, which skips the hook "
             "that reads it. Call the model itself, model(**batch)."

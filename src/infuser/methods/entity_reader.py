@@ -13,7 +13,7 @@ from transformers import PreTrainedModel
 from infuser.errors import InputError, SourceError
 from infuser.hosts import hook_blocks, unhook_blocks
 from infuser.signals.candidates import PARTS, bases_among, part_name
-from infuser.signals.reading import real_tokens
+from infuser.signals.reading import real_tokens, reject_old_keys
 from infuser.types import Source
 
 
@@ -140,6 +140,7 @@ class EntityReader:
         self, base: PreTrainedModel, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Replace the tensors of the batch by one `knowledge` keyword, which the host passes down to its blocks."""
+        reject_old_keys(kwargs)
         given = {name: kwargs.pop(name) for name in list(kwargs) if name.startswith("knowledge_")}
         real = real_tokens(args, kwargs) if given else None
         if real is None:

@@ -12,7 +12,7 @@ from transformers import PreTrainedModel
 from infuser.errors import InputError
 from infuser.hosts import check_plugged_in, terms_for_layers
 from infuser.signals.maps import draw_maps
-from infuser.signals.reading import follow_padding, real_tokens
+from infuser.signals.reading import follow_padding, real_tokens, reject_old_keys
 
 
 @dataclass(slots=True)
@@ -49,7 +49,8 @@ class KnowledgeReader:
         self, base: PreTrainedModel, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Replace the compact tensors by one `knowledge` keyword, which the host passes down to its attention."""
-        names = ("maps", "weights", "terms", "length")
+        reject_old_keys(kwargs)
+        names = ("boxes", "weights", "terms", "length")
         boxes, weights, terms, length = (kwargs.pop(f"knowledge_{name}", None) for name in names)
         if boxes is None:
             return args, kwargs

@@ -22,7 +22,7 @@ _NO_LIMIT = 1_000_000
 """Transformers writes 1e30 where a tokenizer knows no longest sequence; nothing real is longer than this."""
 
 _MOST_SPELLINGS = 100_000
-"""Terms whose token ids are kept; beyond that the table starts anew."""
+"""Terms whose token ids are cached; beyond that the cache starts empty again."""
 
 
 class Collator:
@@ -33,8 +33,8 @@ class Collator:
     `text` or `pair` or both are lists, and every tensor has the shape (batch, choices, ...).
 
     With at least one source, a batch carries
-        knowledge_maps     (batch, L, 5) channel, row_start, row_end, col_start, col_end; channel -1 is padding. Columns
-                           from the sequence length n on are auxiliary subword number col - n.
+        knowledge_boxes    (batch, L, 5) channel, row_start, row_end, col_start, col_end; channel -1 is padding.
+                           Columns from the sequence length n on are auxiliary subword number col - n.
         knowledge_weights  (batch, L) weights of those boxes
         knowledge_terms    (batch, K) token ids of the auxiliary subwords, -1 is padding; only if there are any
     and for each knowledge base among the sources its mentions and candidates, see `signals.candidates`. An example may
@@ -191,11 +191,11 @@ class Collator:
             align(of_row, row.text, row.pair, encoding["offset_mapping"][i], encoding.sequence_ids(i))
             for i, (row, of_row) in enumerate(zip(rows, found, strict=True))
         ]
-        self._spell(term for one in aligned for term in one.terms)
+        spellings = self._spell(term for one in aligned for term in one.terms)
         n_tokens = len(encoding["input_ids"][0])
-        boxes, weights, terms = zip(*(self._place_terms(one, n_tokens) for one in aligned), strict=True)
+        boxes, weights, terms = zip(*(self._place_terms(one, spellings, n_tokens) for one in aligned), strict=True)
         knowledge = {
-            "knowledge_maps": torch.tensor(_padded(boxes, (-1, 0, 0, 0, 0)), dtype=torch.long),
+            "knowledge_boxes": torch.tensor(_padded(boxes, (-1, 0, 0, 0, 0)), dtype=torch.long),
             "knowledge_weights": torch.tensor(_padded(weights, 0.0), dtype=torch.float32),
         }
         if any(terms):
@@ -220,15 +220,15 @@ class Collator:
                 golds[base.name] = [_left(*of_text) for of_text in zip(gold, stays, strict=True)]
         return list(zip(*columns, strict=True)), golds
 
-    def _place_terms(self, aligned: Aligned, n_tokens: int) -> tuple[list[Box], list[float], list[int]]:
+    def _place_terms(
+        self, aligned: Aligned, spellings: Mapping[str, list[int]], n_tokens: int
+    ) -> tuple[list[Box], list[float], list[int]]:
         """Return all boxes of an example, their weights, and the auxiliary subwords behind its text."""
         ids: list[int] = []
         columns: dict[int, tuple[int, int]] = {}
         for place, term in enumerate(aligned.terms):
-            pieces = self._spellings[term]
-            if (
-                pieces and len(ids) + len(pieces) <= self.max_term_tokens
-            ):  # whole terms: half a word says something else
+            pieces = spellings[term]  # whole terms only: half a word says something else
+            if pieces and len(ids) + len(pieces) <= self.max_term_tokens:
                 columns[place] = (n_tokens + len(ids), n_tokens + len(ids) + len(pieces))
                 ids += pieces
         boxes, weights = list(aligned.boxes), list(aligned.weights)
@@ -238,20 +238,21 @@ class Collator:
                 weights.append(weight)
         return boxes, weights, ids
 
-    def _spell(self, terms: Iterable[str]) -> None:
-        """Enter the token ids of terms into the table, all new ones in one call of the tokenizer."""
-        wanted = list(dict.fromkeys(terms))
+    def _spell(self, terms: Iterable[str]) -> dict[str, list[int]]:
+        """Return the token ids of terms, from the cache or, all new ones in one call, from the tokenizer."""
         if len(self._spellings) > _MOST_SPELLINGS:
-            self._spellings.clear()
-        new = [term for term in wanted if term not in self._spellings]
-        if not new:
-            return
-        # the space makes the first piece one that begins a word, for byte-level BPE and SentencePiece
-        spelled = self.tokenizer([f" {term.strip()}" for term in new], add_special_tokens=False, truncation=False)
-        unknown = self.tokenizer.unk_token_id
-        for term, ids in zip(new, spelled["input_ids"], strict=True):
-            readable = bool(term.strip()) and any(piece != unknown for piece in ids)
-            self._spellings[term] = list(ids) if readable else []
+            self._spellings = {}  # not cleared: another thread may be reading the old one
+        cache = self._spellings
+        wanted = list(dict.fromkeys(terms))
+        new = [term for term in wanted if term not in cache]
+        if new:
+            # the space makes the first piece one that begins a word, for byte-level BPE and SentencePiece
+            spelled = self.tokenizer([f" {term.strip()}" for term in new], add_special_tokens=False, truncation=False)
+            unknown = self.tokenizer.unk_token_id
+            for term, ids in zip(new, spelled["input_ids"], strict=True):
+                readable = bool(term.strip()) and any(piece != unknown for piece in ids)
+                cache[term] = list(ids) if readable else []
+        return {term: cache[term] for term in wanted}
 
 
 def _left(gold: Sequence[Any] | None, stays: Sequence[bool]) -> list[Any] | None:

@@ -89,6 +89,15 @@ def real_tokens(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tensor | None
     return torch.ones(tokens.shape[:2], dtype=torch.bool, device=tokens.device) if mask is None else mask.bool()
 
 
+def reject_old_keys(batch: Mapping[str, Any]) -> None:
+    """Raise if a batch was made by an earlier version, which called its boxes maps."""
+    if "knowledge_maps" in batch:
+        raise InputError(
+            "The batch carries 'knowledge_maps', which is now called 'knowledge_boxes'. Make the batch again with "
+            "infused.batch(texts) or infused.collator(), or rename its key."
+        )
+
+
 def follow_padding(boxes: Tensor, length: Tensor, rows: Tensor) -> Tensor:
     """Return boxes (batch, L, 5) drawn for sequences of `length` (batch,) tokens, moved to where padding added since
     has moved their tokens and the terms behind them; `rows` (batch, seq) is True for real tokens.

@@ -95,14 +95,14 @@ class MaskedTexts(MaskingCollator):
         """Return the batch, with `labels` for the masked words."""
         seed, epoch = self._seed_and_epoch
         batch = super().__call__([{**example, "seed": f"{seed} {epoch} {example['text']}"} for example in examples])
-        if "knowledge_maps" in batch:
+        if "knowledge_boxes" in batch:
             _drop_links(batch, batch["labels"] != IGNORED)
         return batch
 
 
 def _drop_links(batch: dict[str, Tensor], masked: Tensor) -> None:
     """Remove links of masked words from the maps, and auxiliary terms that no link is left to."""
-    boxes, n_tokens = batch["knowledge_maps"], masked.shape[1]
+    boxes, n_tokens = batch["knowledge_boxes"], masked.shape[1]
     n_before = pad(masked.cumsum(dim=1), (1, 0))  # (batch, seq + 1) masked words before each position
     at = boxes[..., 1:].clamp(max=n_tokens)  # columns of terms lie behind the text
     top, bottom, left, right = (n_before.gather(1, at[..., side]) for side in range(4))

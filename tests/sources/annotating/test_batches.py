@@ -40,7 +40,7 @@ def test_kept_annotations_make_the_same_batches_and_no_source_is_asked(tmp_path:
     batches = list(DataLoader(kept, batch_size=5, collate_fn=mute, num_workers=n_workers))  # type: ignore[arg-type]
     assert len(batches) == len(expected) == 4
     for batch, wanted in zip(batches, expected, strict=True):
-        assert batch.keys() == wanted.keys() and "knowledge_maps" in batch
+        assert batch.keys() == wanted.keys() and "knowledge_boxes" in batch
         assert all(torch.equal(batch[name], wanted[name]) for name in wanted)
 
 
