@@ -137,7 +137,7 @@ def test_an_unfinished_build_with_other_settings_is_not_lost(corpus: Path, tmp_p
     with pytest.raises(Stopped), count_corpus([corpus], work, Counting(), progress=stop_at("counting pairs", 3)):
         pass
     with (
-        pytest.raises(InputError, match=r"other settings.*--restart"),
+        pytest.raises(InputError, match=r"settings\.unit was sentence, is window.*--restart"),
         count_corpus([corpus], work, Counting("window")),
     ):
         pass

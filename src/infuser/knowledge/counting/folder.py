@@ -1,4 +1,4 @@
-"""The folder in which a corpus is counted: whatever is finished is a file there, so a run that was killed goes on.
+"""The folder in which a corpus is counted: each finished part is a file, so a run that was killed can be resumed.
 
 made-with.json                  what the counts are made with
 block-00000.npz                 words of a block of the corpus as numbers, with a checksum of the block
@@ -14,7 +14,7 @@ import json
 import shutil
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -23,85 +23,48 @@ import pyarrow as pa
 import pyarrow.ipc
 from numpy.typing import NDArray
 
-from infuser.errors import InputError
-from infuser.files import held, whole_file, write_whole
+from infuser.files import whole_file, write_whole
 from infuser.knowledge.counting.shapes import Encoded, Run
 from infuser.knowledge.counting.words import WORDS, Vocabulary, count_words
+from infuser.work_folder import WorkFolder
 
-_MADE_WITH, _WORDS = "made-with.json", "words.arrow"
+_WORDS = "words.arrow"
 
 
 @contextmanager
 def open_counting_folder(folder: Path, made_with: Mapping[str, Any], *, restart: bool) -> Iterator[CountingFolder]:
-    """Hold the folder of a run: a new one, or the one that an earlier run with the same corpus and settings left."""
-    made_with = json.loads(json.dumps(made_with))
-    with ExitStack() as holding:
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            holding.enter_context(held(folder))
-        except BlockingIOError as error:
-            raise InputError(f"Another process is counting in {str(folder)!r}. Wait for it.") from error
-        except OSError as error:
-            raise InputError(f"Cannot write {str(folder)!r}: {error}. Choose a place you may write to.") from error
-        place = CountingFolder(folder)
-        place.begin(made_with, restart=restart)
-        yield place
+    """Lock the folder of a run: a new one, or the one that an earlier run with the same corpus and settings left."""
+    opened = CountingFolder(folder)
+    with opened.locked():
+        opened.begin(made_with, restart=restart)
+        yield opened
 
 
-class CountingFolder:
-    """What a run has finished so far."""
+class CountingFolder(WorkFolder):
+    """What a run has counted so far."""
 
     def __init__(self, folder: Path) -> None:
-        self.folder = folder
+        super().__init__(folder, record="made-with.json", parts=("block-*.npz", _WORDS, "pairs-*", "part-*"))
 
-    def begin(self, made_with: Mapping[str, Any], *, restart: bool) -> None:
-        """Keep what an earlier run with the same corpus and settings finished; refuse what others left."""
-        path = self.folder / _MADE_WITH
-        others = [entry.name for entry in self.folder.iterdir() if entry.suffix != ".part"]
-        if others and not path.exists():
-            raise InputError(
-                f"{str(self.folder)!r} is where the corpus would be counted, but it holds other files "
-                f"({', '.join(sorted(others)[:3])}). Choose another --out, or remove it."
-            )
-        before = json.loads(path.read_text(encoding="utf-8")) if path.exists() else made_with
-        differing = [name for name in made_with if before.get(name) != made_with[name]]
-        begun = self.folder / "block-00000.npz"
-        if differing and begun.exists() and not restart:  # a run that finished nothing binds nobody
-            raise InputError(
-                f"{str(self.folder)!r} holds an unfinished build with other {' and other '.join(differing)}. Go on "
-                "with the settings it was begun with, or start anew with --restart (restart=True)."
-            )
-        if differing or restart:
-            self.forget("[!m]*")  # all but what it was made with, which is written anew at last
-        self.forget(".*.part")  # what a killed process was writing
-        write_whole(path, json.dumps(made_with, indent=1))
+    def remove_counts(self) -> None:
+        """Remove what was computed from the blocks."""
+        self.remove(*self.parts[1:])
 
-    def forget(self, pattern: str) -> None:
-        """Remove what was finished."""
-        for path in list(self.folder.glob(pattern)):
-            path.unlink()
-
-    def forget_counts(self) -> None:
-        """Remove what was made of the blocks."""
-        for pattern in (_WORDS, "pairs-*", "part-*"):
-            self.forget(pattern)
-
-    def forget_blocks(self, first: int) -> None:
-        """Remove blocks from this number on, and with them what was made of all blocks."""
-        late = [path for path in self.folder.glob("block-*.npz") if int(path.stem.partition("-")[2]) >= first]
+    def remove_blocks(self, first: int) -> None:
+        """Remove blocks from this number on, and with them what was computed from all blocks."""
+        late = [path.name for path in self.path.glob("block-*.npz") if int(path.stem.partition("-")[2]) >= first]
         if late:
-            self.forget_counts()
-        for path in late:
-            path.unlink()
+            self.remove_counts()
+            self.remove(*late)
 
-    def remove(self) -> None:
-        """Leave nothing behind."""
-        shutil.rmtree(self.folder, ignore_errors=True)
+    def delete(self) -> None:
+        """Delete the folder."""
+        shutil.rmtree(self.path, ignore_errors=True)
 
     # blocks
 
     def save_block(self, number: int, sides: Sequence[Encoded], about: Mapping[str, Any]) -> None:
-        """Keep the words of a block."""
+        """Save the words of a block."""
         arrays: dict[str, Any] = {"about": np.frombuffer(json.dumps(about).encode(), np.uint8)}
         arrays["counted"] = _packed(count_words(sides))
         for place, side in enumerate(sides):
@@ -140,46 +103,46 @@ class CountingFolder:
             return _unpacked(arrays["counted"])
 
     def _block(self, number: int) -> Path:
-        return self.folder / f"block-{number:05d}.npz"
+        return self.path / f"block-{number:05d}.npz"
 
     # the vocabulary
 
     def save_words(self, vocabulary: Vocabulary) -> None:
-        """Keep the vocabulary."""
-        write_whole(self.folder / _WORDS, _packed(pa.table(list(vocabulary), schema=WORDS)).tobytes())
+        """Save the vocabulary."""
+        write_whole(self.path / _WORDS, _packed(pa.table(list(vocabulary), schema=WORDS)).tobytes())
 
     def read_words(self) -> Vocabulary:
         """Return the vocabulary."""
-        table = _unpacked(np.fromfile(self.folder / _WORDS, np.uint8))
+        table = _unpacked(np.fromfile(self.path / _WORDS, np.uint8))
         return Vocabulary(table["word"].combine_chunks(), table["left"].to_numpy(), table["right"].to_numpy())
 
     def has_words(self) -> bool:
-        """Tell whether the vocabulary is chosen."""
-        return (self.folder / _WORDS).exists()
+        """Return whether the vocabulary is chosen."""
+        return (self.path / _WORDS).exists()
 
     # pairs
 
     def save_run(self, name: str, run: Run) -> None:
-        """Keep counted pairs; where the rows begin is written last."""
+        """Save counted pairs; where the rows begin is written last."""
         for what in reversed(Run._fields):
-            with whole_file(self.folder / f"{name}.{what}.npy", "wb") as file:
+            with self.write_part(f"{name}.{what}.npy", "wb") as file:
                 np.save(file, getattr(run, what), allow_pickle=False)
 
     def read_run(self, name: str) -> Run:
         """Return counted pairs, mapped from disk."""
-        return Run(*(np.load(self.folder / f"{name}.{what}.npy", mmap_mode="r") for what in Run._fields))
+        return Run(*(np.load(self.path / f"{name}.{what}.npy", mmap_mode="r") for what in Run._fields))
 
     def has_run(self, name: str) -> bool:
-        """Tell whether these pairs are there."""
-        return (self.folder / f"{name}.begins.npy").exists()
+        """Return whether these pairs are finished."""
+        return (self.path / f"{name}.begins.npy").exists()
 
     def save_n_runs(self, name: str, n_runs: int) -> None:
-        """Note that the pairs of some blocks are counted, in so many runs."""
-        write_whole(self.folder / f"{name}.json", json.dumps(n_runs))
+        """Record in how many runs the pairs of some blocks are counted."""
+        write_whole(self.path / f"{name}.json", json.dumps(n_runs))
 
     def n_runs(self, name: str) -> int | None:
         """Return how many runs the pairs of some blocks are; None if they are not counted yet."""
-        path = self.folder / f"{name}.json"
+        path = self.path / f"{name}.json"
         return int(json.loads(path.read_text())) if path.exists() else None
 
 

@@ -66,7 +66,7 @@ def count_on_spark(
     columns = tuple(columns) or ("text", "pair")[: settings.n_sides]
     made_with = {"engine": "spark", "corpus": list(map(str, paths)), "settings": settings.to_json()}
     with (
-        open_counting_folder(Path(work), made_with, restart=restart) as place,
+        open_counting_folder(Path(work), made_with, restart=restart) as folder,
         open_session(master, "infuser correlation") as session,
     ):
         corpus = open_frames(session, paths, columns, format)
@@ -74,9 +74,9 @@ def count_on_spark(
         progress("counting words", 0, None)
         vocabulary, n_units, about = _count_words(corpus, reading)
         progress("counting pairs", 0, None)
-        keys, counts = _count_pairs(corpus, reading, vocabulary, place.folder)
+        keys, counts = _count_pairs(corpus, reading, vocabulary, folder.path)
         yield Counts(settings, *vocabulary, n_units, keys, counts, about)
-        place.remove()
+        folder.delete()
 
 
 @dataclass(frozen=True)

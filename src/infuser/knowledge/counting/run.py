@@ -72,19 +72,19 @@ def count_corpus(
         "settings": settings.to_json(),
         "block size": BLOCK,
     }
-    with open_counting_folder(Path(work), made_with, restart=restart) as place, Crew(n_workers, helping=True) as crew:
-        n_blocks = _encode_blocks(place, files, columns, settings, strict, crew, progress)
-        abouts = [place.block_about(number) or {} for number in range(n_blocks)]
+    with open_counting_folder(Path(work), made_with, restart=restart) as folder, Crew(n_workers, helping=True) as crew:
+        n_blocks = _encode_blocks(folder, files, columns, settings, strict, crew, progress)
+        abouts = [folder.block_about(number) or {} for number in range(n_blocks)]
         if not any(about["n_units"] for about in abouts):
-            place.remove()
+            folder.delete()
             raise _nothing(files, abouts)
-        _choose_words(place, n_blocks, settings, share, progress)
-        vocabulary = place.read_words()
+        _choose_words(folder, n_blocks, settings, share, progress)
+        vocabulary = folder.read_words()
         groups = group_blocks([about["n_tokens"] for about in abouts])
-        runs = count_groups(place, groups, settings, share, crew, progress)
-        keys, counts = add_up(place, runs, settings, share, crew, progress)
+        runs = count_groups(folder, groups, settings, share, crew, progress)
+        keys, counts = add_up(folder, runs, settings, share, crew, progress)
         yield Counts(settings, *vocabulary, sum(one["n_units"] for one in abouts), keys, counts, _summed(abouts))
-        place.remove()
+        folder.delete()
 
 
 def _n_workers(files: Sequence[CorpusFile], memory: int) -> int:
@@ -95,7 +95,7 @@ def _n_workers(files: Sequence[CorpusFile], memory: int) -> int:
 
 
 def _encode_blocks(
-    place: CountingFolder,
+    folder: CountingFolder,
     files: Sequence[CorpusFile],
     columns: Sequence[str],
     settings: Counting,
@@ -116,26 +116,26 @@ def _encode_blocks(
         nonlocal n_blocks, n_new
         for block in read_blocks(files, columns, BLOCK):
             n_blocks = block.number + 1
-            about = place.block_about(block.number)
+            about = folder.block_about(block.number)
             finished = about is not None and about["crc"] == zlib.crc32(block.data)
             if finished and not (strict and about and about["skipped"]["rows"]):
                 tell(len(block.data))
                 continue
             if not n_new:  # what was made of other blocks before is worth nothing
-                place.forget_counts()
+                folder.remove_counts()
             n_new += 1
             yield block
 
-    work = _Encode(place, tuple(columns), settings, strict)
+    work = _Encode(folder, tuple(columns), settings, strict)
     for _ in crew.spread(unfinished(), work, tell, doing="read the corpus"):
         pass
-    place.forget_blocks(n_blocks)  # of a corpus that was longer before
+    folder.remove_blocks(n_blocks)  # of a corpus that was longer before
     return n_blocks
 
 
 @dataclass(frozen=True)
 class _Encode:
-    place: CountingFolder
+    folder: CountingFolder
     columns: tuple[str, ...]
     settings: Counting
     strict: bool
@@ -151,22 +151,21 @@ class _Encode:
             "n_units": count_units(sides, self.settings),
             "skipped": {"rows": skipped.n, "first": skipped.first},
         }
-        self.place.save_block(block.number, sides, about)
+        self.folder.save_block(block.number, sides, about)
         tell(len(block.data))
 
 
-def _choose_words(place: CountingFolder, n_blocks: int, settings: Counting, share: Share, progress: Progress) -> None:
-    if place.has_words():
+def _choose_words(folder: CountingFolder, n_blocks: int, settings: Counting, share: Share, progress: Progress) -> None:
+    if folder.has_words():
         return
-    place.forget("pairs-*")
-    place.forget("part-*")
+    folder.remove("pairs-*", "part-*")
 
     def tables() -> Iterator[pa.Table]:
         for number in range(n_blocks):
             progress("choosing words", number, n_blocks)
-            yield place.read_block_words(number)
+            yield folder.read_block_words(number)
 
-    place.save_words(choose_words(tables, settings, share.n_words))
+    folder.save_words(choose_words(tables, settings, share.n_words))
 
 
 def _size(files: Sequence[CorpusFile]) -> int | None:

@@ -68,35 +68,35 @@ def group_blocks(n_tokens: Sequence[int]) -> list[range]:
 
 
 def count_groups(
-    place: CountingFolder, groups: Sequence[range], settings: Counting, share: Share, crew: Crew, progress: Progress
+    folder: CountingFolder, groups: Sequence[range], settings: Counting, share: Share, crew: Crew, progress: Progress
 ) -> list[str]:
     """Count the pairs of every group that is not counted yet, and return the names of all runs."""
-    todo = [blocks for blocks in groups if place.n_runs(_group(blocks)) is None]
+    todo = [blocks for blocks in groups if folder.n_runs(_group(blocks)) is None]
     n_done = len(groups) - len(todo)
     if todo:
-        place.forget("part-*")
-    work = _CountGroup(place, settings, share.n_pairs)
+        folder.remove("part-*")
+    work = _CountGroup(folder, settings, share.n_pairs)
     for _ in crew.spread(todo, work, lambda n: None, doing="counted pairs"):
         n_done += 1
         progress("counting pairs", n_done, len(groups))
-    return [f"{_group(blocks)}-{run}" for blocks in groups for run in range(place.n_runs(_group(blocks)) or 0)]
+    return [f"{_group(blocks)}-{run}" for blocks in groups for run in range(folder.n_runs(_group(blocks)) or 0)]
 
 
 @dataclass
 class _CountGroup:
-    place: CountingFolder
+    folder: CountingFolder
     settings: Counting
     room: int
     _vocabulary: Vocabulary | None = None
 
     def __call__(self, blocks: range, tell: Tell) -> None:
-        self._vocabulary = self._vocabulary or self.place.read_words()
-        sides = (self.place.read_block(number) for number in blocks)
+        self._vocabulary = self._vocabulary or self.folder.read_words()
+        sides = (self.folder.read_block(number) for number in blocks)
         n_runs = 0
         for run in count_runs(sides, self._vocabulary, self.settings, self.room):
-            self.place.save_run(f"{_group(blocks)}-{n_runs}", run)
+            self.folder.save_run(f"{_group(blocks)}-{n_runs}", run)
             n_runs += 1
-        self.place.save_n_runs(_group(blocks), n_runs)
+        self.folder.save_n_runs(_group(blocks), n_runs)
 
 
 def _group(blocks: range) -> str:
@@ -104,23 +104,23 @@ def _group(blocks: range) -> str:
 
 
 def add_up(
-    place: CountingFolder, names: Sequence[str], settings: Counting, share: Share, crew: Crew, progress: Progress
+    folder: CountingFolder, names: Sequence[str], settings: Counting, share: Share, crew: Crew, progress: Progress
 ) -> tuple[RowKeys, Chained]:
     """Return keys and counts of all pairs that are kept: in memory if they fit, else mapped from disk."""
     # one after another: there may be more runs than files that can be open
-    ends = sum((place.read_run(name).begins for name in names), start=np.zeros(1, np.int64))  # of all rows together
-    work = _AddUp(place, tuple(names), settings.min_pairs)
+    ends = sum((folder.read_run(name).begins for name in names), start=np.zeros(1, np.int64))  # of all rows together
+    work = _AddUp(folder, tuple(names), settings.min_pairs)
     if ends[-1] <= share.n_rows:
         progress("adding up", 0, 1)
         parts = [work.add(rows) for rows in _ranges(ends, _FEW_ROWS)]
     else:
         ranges = _ranges(ends, share.n_rows)
-        todo = [rows for rows in ranges if not place.has_run(_part(rows))]
+        todo = [rows for rows in ranges if not folder.has_run(_part(rows))]
         n_done = len(ranges) - len(todo)
         for _ in crew.spread(todo, work, lambda n: None, doing="added up pairs"):
             n_done += 1
             progress("adding up", n_done, len(ranges))
-        parts = [place.read_run(_part(rows)) for rows in ranges]
+        parts = [folder.read_run(_part(rows)) for rows in ranges]
     begins = sum((part.begins for part in parts), start=np.zeros(len(ends), np.int64))
     return RowKeys(begins, Chained([part.seconds for part in parts])), Chained([part.counts for part in parts])
 
@@ -137,16 +137,16 @@ def _ranges(ends: NDArray[np.int64], room: int) -> list[tuple[int, int]]:
 
 @dataclass(frozen=True)
 class _AddUp:
-    place: CountingFolder
+    folder: CountingFolder
     runs: tuple[str, ...]
     min_pairs: int
 
     def __call__(self, rows: tuple[int, int], tell: Tell) -> None:
-        self.place.save_run(_part(rows), self.add(rows))
+        self.folder.save_run(_part(rows), self.add(rows))
 
     def add(self, rows: tuple[int, int]) -> Run:
-        n_words = len(self.place.read_run(self.runs[0]).begins) - 1
-        added = add_pairs([self.place.read_run(name).rows(*rows) for name in self.runs])
+        n_words = len(self.folder.read_run(self.runs[0]).begins) - 1
+        added = add_pairs([self.folder.read_run(name).rows(*rows) for name in self.runs])
         return Run.of(leave_out_rare(added, self.min_pairs), n_words)
 
 

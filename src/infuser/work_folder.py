@@ -1,0 +1,149 @@
+"""A folder that one run at a time fills part by part, so that a run that was killed can be resumed.
+
+    RECORD    JSON: {"made_with": {...}}, and whatever else its writer records
+    parts     the results so far; each is written whole, so a part that exists is finished
+
+A run opens it like this:
+
+    folder = WorkFolder(out, record="made-with.json", parts=("block-*.npz",))
+    with folder.locked():                                  # InputError if another process works in it
+        resumed = folder.begin(made_with, restart=False)   # InputError if its parts were made with something else
+        for number in range(n_blocks):
+            if not (folder.path / f"block-{number}.npz").exists():
+                with folder.write_part(f"block-{number}.npz", "wb") as file:
+                    ...
+        folder.update(finished=True)
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from infuser.errors import InputError
+from infuser.files import held, whole_file, write_whole
+
+_SHOWN = 80  # characters of a value in an error message
+
+
+class WorkFolder:
+    """The folder of one resumable run; it does nothing until `begin`."""
+
+    def __init__(self, path: str | Path, *, record: str, parts: Sequence[str], shared: bool = False) -> None:
+        """`parts` are glob patterns of what a run writes; a `shared` folder may hold other files beside them."""
+        self.path, self.record, self.parts, self.shared = Path(path), record, tuple(parts), shared
+
+    @contextmanager
+    def locked(self) -> Iterator[None]:
+        """Create the folder and lock it until the end or until the process dies; InputError if another one has it."""
+        with ExitStack() as stack:
+            try:
+                self.path.mkdir(parents=True, exist_ok=True)
+                stack.enter_context(held(self.path))
+            except BlockingIOError as error:
+                raise InputError(f"Another process is writing to {str(self.path)!r}. Wait for it to finish.") from error
+            except OSError as error:
+                raise InputError(
+                    f"Cannot write {str(self.path)!r}: {error}. Choose a place you may write to."
+                ) from error
+            yield
+
+    def begin(self, made_with: Mapping[str, Any], *, restart: bool = False, **further: Any) -> bool:
+        """Record what the run is made with and return whether it resumes an earlier run, whose parts are kept.
+
+        Parts that were made with something else are an InputError that names what differs, unless `restart` removes
+        them. A run that finished no part binds nobody. `further` is recorded too, and not compared.
+        """
+        made_with = json.loads(json.dumps(made_with))
+        before = self.read()
+        finished = self.finished()
+        self._check_own(before, finished)
+        resumed = bool(finished) and not restart
+        if resumed:
+            self.check_same((before or {}).get("made_with", {}), made_with)
+        else:
+            self.clear()
+        for left_over in list(self.path.glob(".*.part")):  # what a killed process was writing
+            left_over.unlink()
+        self.write({**(before or {} if resumed else {}), "made_with": made_with, **further})
+        return resumed
+
+    def read(self) -> dict[str, Any] | None:
+        """Return the record, or None if no run was begun here."""
+        path = self.path / self.record
+        if not path.is_file():
+            return None
+        try:
+            record = dict(json.loads(path.read_text(encoding="utf-8")))
+        except (ValueError, TypeError) as error:
+            raise InputError(f"{str(path)!r} is damaged ({error}). Choose another folder, or remove it.") from error
+        return record
+
+    def write(self, record: Mapping[str, Any]) -> None:
+        """Write the record."""
+        write_whole(self.path / self.record, json.dumps(record, indent=1) + "\n")
+
+    def update(self, **values: Any) -> None:
+        """Add values to the record."""
+        self.write({**(self.read() or {}), **values})
+
+    def finished(self) -> list[Path]:
+        """Return the parts that are finished, by name."""
+        found = (path for pattern in self.parts for path in self.path.glob(pattern))
+        return sorted({path for path in found if not path.name.endswith(".part") and path.name != self.record})
+
+    def write_part(self, name: str, mode: str = "w") -> AbstractContextManager[IO[Any]]:
+        """Open a part for writing; it appears under its name when all of it is written."""
+        return whole_file(self.path / name, mode)
+
+    def remove(self, *patterns: str) -> None:
+        """Remove the files and folders that match, at any time and without complaint."""
+        for path in [path for pattern in patterns for path in self.path.glob(pattern)]:
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
+
+    def clear(self) -> None:
+        """Remove all parts."""
+        self.remove(*self.parts)
+
+    def check_same(self, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
+        """Raise InputError if a run that was begun with `before` would be resumed with something else."""
+        if differing := differences(before, now):
+            raise InputError(
+                f"{str(self.path)!r} was begun with something else: {name_differences(differing)}. Resume with the "
+                "same, choose another --out, or start again with --restart (restart=True)."
+            )
+
+    def _check_own(self, record: Mapping[str, Any] | None, finished: Sequence[Path]) -> None:
+        """Raise InputError if what lies in the folder was not written by such a run."""
+        if record is not None or not self.path.is_dir():
+            return
+        others = finished if self.shared else [path for path in self.path.iterdir() if path.suffix != ".part"]
+        if others:
+            raise InputError(
+                f"{str(self.path)!r} holds other files ({', '.join(sorted(path.name for path in others)[:3])}) and no "
+                f"{self.record} of a run; it was left alone. Choose another --out, or remove it."
+            )
+
+
+def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    """Return (name, value before, value now), shortened for people, of all values that differ."""
+    found = []
+    for name in sorted({*before, *now}):
+        one, other = before.get(name), now.get(name)
+        if isinstance(one, Mapping) and isinstance(other, Mapping):
+            found += [(f"{name}.{inner}", was, is_) for inner, was, is_ in differences(one, other)]
+        elif one != other:
+            found.append((name, str(one)[:_SHOWN], str(other)[:_SHOWN]))
+    return found
+
+
+def name_differences(differing: Sequence[tuple[str, str, str]]) -> str:
+    """Return "epochs was 2, is 3; seed was 0, is 1"."""
+    return "; ".join(f"{name} was {one}, is {other}" for name, one, other in differing)
