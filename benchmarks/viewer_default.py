@@ -25,11 +25,11 @@ from transformers.utils import logging
 
 from infuser import Correlation, Graph, Infused, Kam, Phrases, TrainSettings, assets, infuse, train
 from infuser.analysis.diagnose.effects import without_channel
-from infuser.analysis.explain import source_names
 from infuser.cli.demo import count_glosses
 from infuser.files import write_whole
 from infuser.hosts import is_new_weight
 from infuser.signals import Collator
+from infuser.sources.naming import source_names
 from infuser.tasks.query_ads import QueryAds, build_query_ads
 from infuser.training import evaluate
 from infuser.viewer.default import FOLDER, KNOWLEDGE, WEIGHTS, sources_of

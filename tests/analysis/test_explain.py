@@ -12,12 +12,13 @@ from tiny_infusions import KNOWN_TEXT, infuse_tiny
 
 import infuser
 from infuser.analysis.answers import label_names, probabilities
-from infuser.analysis.explain import explain, source_names
+from infuser.analysis.explain import explain
 from infuser.analysis.explanation import Explanation
 from infuser.errors import InputError
 from infuser.hosts import is_new_weight
 from infuser.relations.encoders import Encoder
 from infuser.sources import Correlation, Entities
+from infuser.sources.naming import source_names
 from infuser.types import Annotations
 
 TEXT, PAIR = "buy glipizide tablets", "the pharmacy near Zürich"

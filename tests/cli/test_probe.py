@@ -12,9 +12,9 @@ from relation_texts import SHAPES, shaped_texts
 import infuser
 from infuser import Entities, Known
 from infuser.analysis.probe.result import ProbeReport
-from infuser.cli.selections import read_selection
 from infuser.knowledge.entity_scores import open_scores
 from infuser.relations.readers import write_relations
+from infuser.sources.selections import read_selection
 
 
 @pytest.fixture(scope="module")

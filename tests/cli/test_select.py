@@ -11,8 +11,8 @@ from cli.commands import COLUMNS, MEDICINES, TOOLS, error_of, run_command, save_
 import infuser
 from infuser import Graph, Known, Sampling, Selective
 from infuser.analysis.select import explain_selection
-from infuser.cli.selections import read_selection
 from infuser.knowledge.entity_scores import EntityScore, ScoredRelation, read_scores, write_scores
+from infuser.sources.selections import read_selection
 
 SOURCES = ("--graph", "triples.tsv", "--aliases", "names.tsv")
 TABLE = ("--text-column", "query", "--pair-column", "ad")

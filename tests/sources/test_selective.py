@@ -31,12 +31,12 @@ from infuser import (
     infuse,
     train,
 )
-from infuser.analysis.explain import source_names
 from infuser.errors import InputError, SourceError
 from infuser.linking.masking import Masking, MaskingCollator
 from infuser.sources.annotating.columns import SourceColumn, encode
 from infuser.sources.annotating.fingerprints import fingerprint
 from infuser.sources.annotating.remembering import Remembered, forget_nothing, remember
+from infuser.sources.naming import source_names
 from infuser.sources.placebo import shuffle
 from infuser.types import Annotations
 

@@ -12,12 +12,13 @@ from miniatures import tiny_host, tiny_tokenizer
 from relation_texts import shaped_texts
 from tiny_infusions import KNOWN_TEXT
 
-from infuser.analysis.explain import explain, source_names
+from infuser.analysis.explain import explain
 from infuser.errors import InputError
 from infuser.infused import Infused
 from infuser.relations.encoders import Encoder
 from infuser.relations.extracting import extract
 from infuser.sources import Entities
+from infuser.sources.naming import source_names
 from infuser.types import Annotations, Source
 from infuser.viewer.looking import Example, InfusedView, Question, RelationsView, warm_up
 

@@ -14,18 +14,16 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from infuser.analysis.answers import answer, classifies
 from infuser.analysis.explanation import ROUNDING, Explanation
-from infuser.errors import InputError, UnknownNameError
+from infuser.errors import InputError
 from infuser.hosts import showing_weights
 from infuser.hosts.loading import longest_input
 from infuser.hosts.watching import answering
 from infuser.linking.mentions import Mention
 from infuser.methods.entity_reader import Trace
-from infuser.registry import SOURCES
 from infuser.signals import Collator, draw_maps
 from infuser.signals.candidates import bases_among
 from infuser.signals.long_texts import shorten
-from infuser.sources.knowledge_base import KnowledgeBase
-from infuser.sources.selective import bare
+from infuser.sources.naming import source_names
 from infuser.types import Annotations, Source
 
 Layer = int | Literal["strongest"]
@@ -137,22 +135,6 @@ def read(
 def annotations_of(infused: Explained, text: str, pair: str | None = None) -> tuple[Annotations, ...]:
     """Return what each source finds in one text or pair."""
     return _collator(infused).annotate([text], None if pair is None else [pair])[0]
-
-
-def source_names(sources: Sequence[Source]) -> list[str]:
-    """Return a name for each source that people recognise, numbered where two are of one kind."""
-    kinds = []
-    n_bases = len(bases_among(sources))
-    for source in sources:
-        known = bare(source)  # what it selects from is what people know
-        if n_bases > 1 and isinstance(known, KnowledgeBase):  # told apart by the names they were given
-            kinds.append(known.name)
-            continue
-        try:
-            kinds.append(SOURCES.name_of(known))
-        except UnknownNameError:  # a class of the user's own, never registered
-            kinds.append(type(known).__name__)
-    return [f"{kind} {kinds[: at + 1].count(kind)}" if kinds.count(kind) > 1 else kind for at, kind in enumerate(kinds)]
 
 
 def _silent(found: Annotations) -> Annotations:

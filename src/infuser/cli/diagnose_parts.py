@@ -90,7 +90,7 @@ def diagnose(arms: Arms, smaller: Mapping[int, Trained], question: Question, tol
     import infuser
     from infuser.analysis.diagnose.buckets import buckets, defined, entity_frequency
     from infuser.analysis.diagnose.effects import channel_effects, flips, judged
-    from infuser.analysis.explain import source_names
+    from infuser.sources.naming import source_names
 
     seeds = arms.whole_seeds()
     compared = bool(seeds)

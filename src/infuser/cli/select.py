@@ -17,7 +17,6 @@ from rich.console import Console
 from infuser.cli.console import loading
 from infuser.cli.examples import PairColumn, TextColumn
 from infuser.cli.select_telling import tell_scores, tell_selection
-from infuser.cli.selections import annotated_by, write_selection
 from infuser.cli.sources import (
     AliasFiles,
     CacheFolder,
@@ -179,7 +178,10 @@ def select(
     examples = [example for _, example in read_examples(data, Columns(text_column, pair_column))]
     if not examples:
         raise InputError(f"{data} holds no texts. Give at least one; --text-column NAME says where texts stand.")
-    found = annotated_by(named, examples, chosen_cache(cache, no_cache), told)
+    from infuser.sources.annotating.remembering import annotate_cached
+
+    texts = [join_pair(one["text"], one["pair"]) for one in examples]
+    found = annotate_cached(named, texts, chosen_cache(cache, no_cache))
     counts = count_entities(found)
     chosen: Strategy
     if known is None and measure is None:
@@ -188,6 +190,8 @@ def select(
         chosen = _known(known, measure, checkpoint, types, threshold, examples, found, out, console)
     tell_selection(console, told, named, found, chosen, counts, explain=explain, show=show, draws=draws)
     if out is not None:
+        from infuser.sources.selections import write_selection
+
         write_selection(out, chosen, {"data": data.name, "texts": len(examples)})
         console.print(
             f"Selection: {out}. Train with it: infuser train ... --select {out}", markup=False, soft_wrap=True

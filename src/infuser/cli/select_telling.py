@@ -66,9 +66,9 @@ def tell_selection(
     draws: int,
 ) -> None:
     """Print what a strategy keeps and drops of each source."""
-    from infuser.analysis.explain import source_names
     from infuser.analysis.select import explain_selection
     from infuser.sources import Selective
+    from infuser.sources.naming import source_names
 
     counted_by = None if hasattr(strategy, "surroundings") else counts
     for place, (name, source) in enumerate(zip(source_names(sources), sources, strict=True)):

@@ -34,8 +34,8 @@ def annotate(
 
     What they said before about one of these texts is taken from the cache.
     """
-    from infuser.analysis.explain import source_names
     from infuser.sources.annotating.remembering import forget_nothing, remember
+    from infuser.sources.naming import source_names
 
     texts, pairs = [example["text"] for example in examples], [example["pair"] for example in examples]
     asking = copy.copy(collator)  # what is trained keeps the sources themselves

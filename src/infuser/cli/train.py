@@ -173,7 +173,7 @@ def train(
     )
     kept = chosen_cache(cache, no_cache)
     if select is not None:
-        from infuser.cli.selections import select_sources
+        from infuser.sources.selections import select_sources
 
         # counted in the whole file, so that all seeds select by the same counts whatever each holds out
         named = select_sources(select, named, [example for _, example in read_all_examples(data, columns)], kept)

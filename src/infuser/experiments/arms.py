@@ -89,8 +89,8 @@ class Plan:
 
     def made_with(self, data: Data) -> dict[str, Any]:
         """Return all that decides the result, as plain values."""
-        from infuser.analysis.explain import source_names
         from infuser.sources.annotating.fingerprints import describe
+        from infuser.sources.naming import source_names
 
         how = asdict(self.settings)
         del how["n_workers"], how["checkpoint_every"]

@@ -12,14 +12,16 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import infuser.sources  # noqa: F401  # enters the classes into the registry
-from infuser.errors import InputError
+from infuser.errors import InputError, UnknownNameError
 from infuser.registry import SOURCES
+from infuser.sources.knowledge_base import KnowledgeBase
 from infuser.sources.lists import LISTED, read_aliases, read_list
+from infuser.sources.selective import bare
 from infuser.sources.settings import check_complete, check_settings, fields_of
 from infuser.tables.files import read_json, read_toml
 from infuser.types import Source
@@ -151,3 +153,19 @@ def _first_setting(kind: str) -> str:
         if not field.kw_only:
             return field.name
     raise InputError(f"A {kind} source takes no path. Give its settings: {kind},setting=value.")
+
+
+def source_names(sources: Sequence[Source]) -> list[str]:
+    """Return a name for each source that people recognise, numbered where two are of one kind."""
+    wrapped = [bare(source) for source in sources]  # what a selection selects from is what people know
+    several_bases = sum(isinstance(source, KnowledgeBase) for source in wrapped) > 1
+    kinds = []
+    for source in wrapped:
+        if several_bases and isinstance(source, KnowledgeBase):  # told apart by the names they were given
+            kinds.append(source.name)
+            continue
+        try:
+            kinds.append(SOURCES.name_of(source))
+        except UnknownNameError:  # a class of the user's own, never registered
+            kinds.append(type(source).__name__)
+    return [f"{kind} {kinds[: at + 1].count(kind)}" if kinds.count(kind) > 1 else kind for at, kind in enumerate(kinds)]

@@ -7,12 +7,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
-from infuser.analysis.explain import Explained, Layer, Reading, annotations_of, read, source_names
+from infuser.analysis.explain import Explained, Layer, Reading, annotations_of, read
 from infuser.analysis.explanation import Explanation
 from infuser.errors import InputError
 from infuser.hosts import n_blocks
 from infuser.infused import Infused
 from infuser.registry import METHODS
+from infuser.sources.naming import source_names
 from infuser.sources.selective import bare
 from infuser.types import Annotations, Source
 

@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from infuser.assets import cache_folder
 from infuser.errors import InputError, SourceError
 from infuser.files import write_whole
+from infuser.progress import progress_bar
 from infuser.sources.annotating.columns import SourceColumn, ask, encode
 from infuser.sources.annotating.files import Written, digest, serialise
 from infuser.sources.annotating.fingerprints import fingerprint, name_of
@@ -70,6 +71,21 @@ def forget_nothing(sources: Sequence[Source]) -> None:
         known = bare(source)
         if isinstance(known, Remembered):
             known.flush()
+
+
+def annotate_cached(
+    sources: Sequence[Source], texts: Sequence[str], cache: str | Path | None, *, batch_size: int = 256
+) -> list[tuple[Annotations, ...]]:
+    """Return what each source finds in each text, from the cache (None: without one) as far as it is known."""
+    cached = remember(sources, cache)
+    found: list[tuple[Annotations, ...]] = []
+    with progress_bar("annotating", len(texts), unit="texts") as bar:
+        for start in range(0, len(texts), batch_size):
+            some = texts[start : start + batch_size]
+            found += zip(*(ask(source, some) for source in cached), strict=True) if cached else ((),) * len(some)
+            bar.advance(len(some))
+    forget_nothing(cached)
+    return found
 
 
 def _remembered(source: Source, mark: str | None, cache: Path) -> Source:
