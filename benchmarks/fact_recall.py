@@ -37,15 +37,13 @@ from typing import Any, Literal
 
 import numpy as np
 import torch
-
-from infuser import Candidates, EntityVectors, Kar, KnowledgeBase, TrainSettings, __version__, assets, infuse
-from infuser.infused import Infused
-from infuser.knowledge.vectors.descriptions import Described
-from infuser.knowledge.vectors.encoding import DescriptionVectors, build_from_descriptions
-from infuser.knowledge.vectors.training import TrainedVectors, Triples, train_vectors
-from infuser.linking.fact_questions import Fact, FactSettings, Question, fact_examples, fact_questions
-from infuser.linking.fact_recall import (
+from support.fact_questions import (
+    Fact,
+    FactSettings,
+    Question,
     expected_by_chance,
+    fact_examples,
+    fact_questions,
     frequency_scores,
     linker_scores,
     mean_translations,
@@ -53,6 +51,12 @@ from infuser.linking.fact_recall import (
     ranks,
     translation_scores,
 )
+
+from infuser import Candidates, EntityVectors, Kar, KnowledgeBase, TrainSettings, __version__, assets, infuse
+from infuser.infused import Infused
+from infuser.knowledge.vectors.descriptions import Described
+from infuser.knowledge.vectors.encoding import DescriptionVectors, build_from_descriptions
+from infuser.knowledge.vectors.training import TrainedVectors, Triples, train_vectors
 from infuser.linking.training import train_linker
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data" / "kg" / "FB15k-237"

@@ -4,7 +4,7 @@ The same windows of real text go through, in turn and several rounds,
 
     plain        the tokenizer and the whole encoder, nothing else
     infused      the same with a knowledge base: candidates are found, their vectors read, KAR runs behind its block
-    link         `Infused.link`: candidates, vectors, the encoder as far as its linker stands, mentions with all scores
+    link         `find_mentions`: candidates, vectors, the encoder as far as its linker stands, mentions with all scores
 
 "on top" is infused / plain - 1. A second table says where the time of `infused` goes: finding candidates, making
 tensors (tokens, spans, vectors), the encoder, KAR. Machines are noisy: the fastest round of each counts.
@@ -28,6 +28,7 @@ import linking
 import torch
 
 from infuser import Collator, EntityVectors, Kar, KnowledgeBase, __version__, assets, infuse
+from infuser.linking.inference import find_mentions
 from infuser.linking.windows import cut_windows
 
 RESULT = Path(__file__).parent / "results" / "link_speed.json"
@@ -88,7 +89,7 @@ def measure(base: KnowledgeBase, parts: list[str], rounds: int, batch_size: int)
     ways: dict[str, Callable[[], Any]] = {
         "plain": lambda: run_encoder(infused.model, bare, batches),
         "infused": lambda: run_encoder(infused.model, knowing, batches),
-        "link": lambda: infused.link(parts, batch_size=batch_size),
+        "link": lambda: find_mentions(infused, parts, batch_size=batch_size),
     }
     fastest = dict.fromkeys(ways, float("inf"))
     for call in ways.values():
@@ -99,7 +100,7 @@ def measure(base: KnowledgeBase, parts: list[str], rounds: int, batch_size: int)
             call()
             fastest[name] = min(fastest[name], time.perf_counter() - start)
     n_words = sum(len(text.split()) for text in parts)
-    found = infused.link(parts)
+    found = find_mentions(infused, parts)
     return {
         "dim": base.dim,
         "texts": len(parts),

@@ -28,6 +28,7 @@ from typing import Any
 
 import candidate_recall as wikidata
 import torch
+from support.wordnet_texts import definition_of, wordnet_examples, wordnet_mentions
 
 from infuser import Candidates, EntityVectors, Kar, KnowledgeBase, TrainSettings, __version__, assets, infuse
 from infuser.knowledge.candidates.store import CandidateStore, batches, build_candidates
@@ -37,14 +38,13 @@ from infuser.knowledge.vectors.descriptions import Described
 from infuser.knowledge.vectors.encoding import DescriptionVectors, build_from_descriptions
 from infuser.linking.baselines import entity_totals, most_frequent, prior_only
 from infuser.linking.examples import LinkedText, link_examples
+from infuser.linking.inference import find_mentions
 from infuser.linking.mentions import Mention
 from infuser.linking.readers import read_links
 from infuser.linking.scores import MEASURES, score_links
 from infuser.linking.self_supervision import SelfSupervision, self_supervised
 from infuser.linking.training import train_linker
 from infuser.linking.windows import window_linked
-from infuser.linking.wordnet_examples import definition_of, wordnet_examples
-from infuser.linking.wordnet_forms import wordnet_mentions
 
 SHARED = wikidata.SHARED
 RESULT = Path(__file__).parent / "results" / "linking.json"
@@ -175,7 +175,7 @@ def run(data: Set, seed: int, epochs: int, self_epochs: int) -> dict[str, dict[s
         train_linker(infused, examples, settings=settings, progress=False)
         trained = time.perf_counter()
         scores[arm] = {
-            **measures(data, infused.link(texts)),
+            **measures(data, find_mentions(infused, texts)),
             "examples": len(examples),
             "train_seconds": round(trained - started),
             "link_seconds": round(time.perf_counter() - trained),

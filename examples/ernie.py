@@ -13,9 +13,9 @@ import argparse
 import miniature
 import numpy as np
 import torch
+from support.denoising import DenoisingObjective
 
 from infuser import Candidates, Collator, EntityVectors, Ernie, KnowledgeBase, TrainSettings, evaluate, infuse, train
-from infuser.linking.denoising import DenoisingObjective
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--checkpoint", help="hub id or directory; else a miniature is built")

@@ -12,7 +12,7 @@ import miniature
 import torch
 
 import infuser
-from infuser import Candidates, EntityVectors, Kar, KnowledgeBase, TrainSettings, infuse
+from infuser import Candidates, EntityVectors, Kar, KnowledgeBase, TrainSettings, find_mentions, infuse
 from infuser.knowledge.vectors.encoding import encode_descriptions
 from infuser.linking.baselines import prior_only
 from infuser.linking.examples import link_examples
@@ -38,14 +38,15 @@ settings = TrainSettings(epochs=14, batch_size=16, learning_rate=5e-3)
 train_linker(infused, examples, loss="softmax", settings=settings, progress=False)
 
 text = test_texts[0].text
-for mention in infused.link(text)[0]:
+for mention in find_mentions(infused, text)[0]:
     print(f"{mention.start}-{mention.end} {mention.text!r} means {mention.id!r}, score {mention.score:.2f}")
     print("  candidates:", ", ".join(f"{one.id} ({one.prior:.2f}, {one.score:.2f})" for one in mention.candidates))
 
 texts = [linked.text for linked in test_texts]
-linker = score_links(test_texts, infused.link(texts)).total
+linker = score_links(test_texts, find_mentions(infused, texts)).total
 prior = score_links(test_texts, prior_only(texts, base)).total
 print(f"F1 {linker.f1:.2f}, by the priors alone {prior.f1:.2f}; at most {linker.ceiling:.2f} can be found")
 
 infused.save(out / "model")
-print("loaded, it links as before:", infuser.load(out / "model").link(texts) == infused.link(texts))
+loaded = infuser.load(out / "model")
+print("loaded, it links as before:", find_mentions(loaded, texts) == find_mentions(infused, texts))

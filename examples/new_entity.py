@@ -10,7 +10,7 @@ import argparse
 import miniature
 import torch
 
-from infuser import Candidates, EntityVectors, Infused, Kar, KnowledgeBase, TrainSettings, infuse
+from infuser import Candidates, EntityVectors, Infused, Kar, KnowledgeBase, TrainSettings, find_mentions, infuse
 from infuser.knowledge.vectors.encoding import encode_descriptions
 from infuser.linking.examples import link_examples
 from infuser.linking.training import train_linker
@@ -31,13 +31,13 @@ train_linker(infused, link_examples(train_texts, {"goods": base}), loss="softmax
 # a name of two goods that the florist and the garage sell; nobody knew that the bakery sells a third
 name = next(name for name in meanings if {f"{name} of the florist", f"{name} of the garage"} == {*meanings[name]})
 new, text = f"{name} of the bakery", f"where to get {name} , bakery near me"
-print("before, the text is linked to a rival:", infused.link(text)[0][0].id in meanings[name])
+print("before, the text is linked to a rival:", find_mentions(infused, text)[0][0].id in meanings[name])
 
 vector = encode_descriptions(["bakery in town"], checkpoint)
 larger = base.with_entities({name: {new: 0.5}}, [new], vector)
 now = infused.with_sources([larger])
 
-mention = now.link(text)[0][0]
+mention = find_mentions(now, text)[0][0]
 print("candidates:", ", ".join(f"{one.id} ({one.prior:.2f}, {one.score:.2f})" for one in mention.candidates))
 print("it is linked to the new entity:", mention.id == new)
 print("the new entity was the least probable one:", min(mention.candidates, key=lambda one: one.prior).id == new)
@@ -45,7 +45,7 @@ print("the new entity was the least probable one:", min(mention.candidates, key=
 
 def answers(model: Infused, texts: list[str]) -> list[list[str | None]]:
     """Return the entities of all mentions in each text."""
-    return [[mention.id for mention in mentions] for mentions in model.link(texts)]
+    return [[mention.id for mention in mentions] for mentions in find_mentions(model, texts)]
 
 
 same_name = [linked.text for linked in train_texts if linked.text.count(name)]
@@ -55,5 +55,5 @@ print("all old answers are unchanged:", answers(now, all_texts) == answers(infus
 
 # the same thing, described as something of the pharmacy: it is the description that decides
 misled = base.with_entities({name: {new: 0.5}}, [new], encode_descriptions(["pharmacy in town"], checkpoint))
-other = {one.id: one.score for one in infused.with_sources([misled]).link(text)[0][0].candidates}
+other = {one.id: one.score for one in find_mentions(infused.with_sources([misled]), text)[0][0].candidates}
 print(f"with another description its score is {other[new]:.2f}, less than half:", other[new] < mention.score / 2)

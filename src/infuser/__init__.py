@@ -35,6 +35,8 @@ _HOMES = {
     "load": "infuser.infused",
     "Annotated": "infuser.sources.annotating",
     "annotate": "infuser.sources.annotating",
+    "Mention": "infuser.linking.mentions",
+    "find_mentions": "infuser.linking.inference",
     "AttentionRelations": "infuser.relations.model",
     "RelationText": "infuser.relations.examples",
     "Triple": "infuser.relations.examples",
@@ -55,6 +57,8 @@ if TYPE_CHECKING:
     from infuser.infused import infuse as infuse
     from infuser.infused import load as load
     from infuser.knowledge.vectors.store import EntityVectors as EntityVectors
+    from infuser.linking.inference import find_mentions as find_mentions
+    from infuser.linking.mentions import Mention as Mention
     from infuser.methods import Ernie as Ernie
     from infuser.methods import Kam as Kam
     from infuser.methods import Kar as Kar

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -18,9 +18,6 @@ from infuser.methods import Kam
 from infuser.saving import load_parts, restore, save_parts
 from infuser.signals import Collator
 from infuser.types import Method, Source, offer_terms
-
-if TYPE_CHECKING:
-    from infuser.linking.mentions import Mention
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,24 +63,6 @@ class Infused:
         finally:
             encoder.train(training)
         return states
-
-    def link(
-        self,
-        texts: str | Sequence[str],
-        *,
-        batch_size: int = 32,
-        threshold: float | None = None,
-        progress: bool = False,
-    ) -> list[list[Mention]]:
-        """Return the mentions in each text: spans, the entity each is linked to, scores, and all candidates.
-
-        Needs a method with a linker (Kar); `threshold` takes the place of that method's. For texts without end,
-        `infuser.linking.linking.link` yields as it reads.
-        """
-        from infuser.linking.linking import link
-
-        listed = [texts] if isinstance(texts, str) else texts
-        return list(link(self, listed, batch_size=batch_size, threshold=threshold, progress=progress))
 
     def without(self, base: str) -> Infused:
         """Take one knowledge base out of the model and return what is left; the others stay where they are."""

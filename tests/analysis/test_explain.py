@@ -16,6 +16,7 @@ from infuser.analysis.explain import explain
 from infuser.analysis.explanation import Explanation
 from infuser.errors import InputError
 from infuser.hosts import is_new_weight
+from infuser.linking.inference import find_mentions
 from infuser.relations.encoders import Encoder
 from infuser.sources import Correlation, Entities
 from infuser.sources.naming import source_names
@@ -195,7 +196,7 @@ def test_mentions_come_with_their_candidates_and_what_was_chosen(method: str) ->
     (bridge,) = (one for one in mentions if one.text == "old bridge" and one.base == mentions[0].base)
     assert {one.id: one.prior for one in bridge.candidates} == pytest.approx({"Q1": 0.75, "Q2": 0.25})
     if method == "kar":
-        linked = infused.link([KNOWN_TEXT])[0]
+        linked = find_mentions(infused, [KNOWN_TEXT])[0]
         assert [(one.start, one.end, one.id, one.base) for one in mentions] == [
             (one.start, one.end, one.id, one.base) for one in linked
         ]

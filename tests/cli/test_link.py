@@ -16,6 +16,7 @@ import infuser
 from infuser.knowledge.facts import ENTITIES
 from infuser.knowledge.graph.build import build_graph
 from infuser.knowledge.graph.store import save_graph
+from infuser.linking.inference import find_mentions
 
 TEXTS = ["the bank of the lake town", "cheap tablets", "the red book\tand  the bank"]
 
@@ -30,7 +31,7 @@ def test_a_file_becomes_json_lines_in_its_order(model: Path, tmp_path: Path) -> 
     told = run_command("link", model, data, "--out", out, "--all").stderr
     records = read_json_lines(out)
     assert [record["text"] for record in records] == TEXTS
-    linked = infuser.load(model).link(TEXTS)
+    linked = find_mentions(infuser.load(model), TEXTS)
     for record, mentions in zip(records, linked, strict=True):
         assert [(m["start"], m["end"], m["text"], m["id"]) for m in record["mentions"]] == [
             (m.start, m.end, m.text, m.id) for m in mentions

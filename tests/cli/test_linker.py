@@ -14,6 +14,7 @@ from cli.small_linkers import linked_rows, save_linker, write_json_lines, write_
 import infuser
 from infuser import EntityVectors
 from infuser.hosts.loading import load_model
+from infuser.linking.inference import find_mentions
 
 FAST = ("--epochs", 14, "--batch-size", 8, "--learning-rate", 0.01)
 CORPUS = ["the red book near the lake town", "the bank and the lake", "", "a red book at the bank", "the old lake"]
@@ -61,7 +62,7 @@ def test_a_run_teaches_a_linker_to_read_and_tells_how_it_compares(run: tuple[Pat
     assert record["finished"] and record["result"]["links"]["steps"] == 42
     assert record["result"]["dev"]["linker"]["counts"]["gold"] == 27
     infused = infuser.load(out / "model")
-    linked = infused.link(["bank of the river", "cheap at the bank"])
+    linked = find_mentions(infused, ["bank of the river", "cheap at the bank"])
     assert [mentions[0].id for mentions in linked] == ["river bank", "money bank"]
 
 
@@ -210,7 +211,9 @@ def test_candidates_without_vectors_are_an_error_unless_they_may_be_skipped(
     assert "'Q1'" in error_of(*train, "--vectors", other, *out, "--missing", "skip")
     told = run_command(*train, "--vectors", few, *out, "--missing", "skip").output
     assert "base: 40.0% of the entities" in told
-    assert [one.text for one in infuser.load(tmp_path / "run" / "model").link("the bank of the lake")[0]] == ["bank"]
+    assert [one.text for one in find_mentions(infuser.load(tmp_path / "run" / "model"), "the bank of the lake")[0]] == [
+        "bank"
+    ]
 
 
 def test_an_infused_checkpoint_gets_a_new_linker(

@@ -11,6 +11,7 @@ import pytest
 from cli.small_linkers import save_linker
 
 from infuser.errors import CheckpointError, InputError
+from infuser.linking.inference import find_mentions
 from infuser.linking.mentions import Mention
 
 spacy = pytest.importorskip("spacy")
@@ -52,7 +53,7 @@ def test_linked_mentions_are_spans_with_their_entity(model: Path) -> None:
     nlp = pipeline(model)
     doc = nlp(TEXT)
     infused = nlp.get_pipe("infuser_linker").infused
-    [mentions] = infused.link(TEXT)
+    [mentions] = find_mentions(infused, TEXT)
     assert linked(doc) == [(mention.text, mention.id) for mention in mentions if mention.id]
     assert {"bank", "Red Book"} <= {text for text, _ in linked(doc)}
     assert {span.label_ for span in doc.spans["infuser"]} == {"base"}

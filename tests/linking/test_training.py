@@ -20,6 +20,7 @@ from infuser.errors import CheckpointError, InputError
 from infuser.hosts import is_new_weight
 from infuser.linking.examples import LinkedText, bases_of, link_examples
 from infuser.linking.frozen import FrozenStates
+from infuser.linking.inference import find_mentions
 from infuser.linking.masking import sentence_pairs
 from infuser.linking.training import pretrain, reads_next_sentence, train_linker
 from infuser.training import StepReport, TrainSettings
@@ -60,7 +61,7 @@ def test_a_linker_learns_to_choose_by_the_words_around_a_mention(loss: Any) -> N
     train_linker(infused, examples, loss=loss, settings=fast(epochs=100), progress=reports.append)
     assert reports[-1].parts["linking"] < 0.1 * reports[0].parts["linking"]
     for entity, text in CONTEXTS.items():
-        [best] = [mention.candidates[0].id for mention in infused.link(text)[0] if mention.text == "river"]
+        [best] = [mention.candidates[0].id for mention in find_mentions(infused, text)[0] if mention.text == "river"]
         assert best == entity  # the prior of Q7 is three times that of Q8
 
 
@@ -218,6 +219,6 @@ def test_a_trained_linker_goes_on_under_the_head_of_a_task(tmp_path: Path) -> No
     task = infuser.infuse(
         str(tmp_path / "linker"), infused.method, sources=infused.sources, task="sequence-classification", num_labels=2
     )
-    assert task.link(KNOWN_TEXT) == infused.link(KNOWN_TEXT)
+    assert find_mentions(task, KNOWN_TEXT) == find_mentions(infused, KNOWN_TEXT)
     other = infuser.infuse(str(tmp_path / "linker"), infuser.Kar(inner=7), sources=infused.sources)
-    assert other.link(KNOWN_TEXT) != infused.link(KNOWN_TEXT)  # another method begins anew
+    assert find_mentions(other, KNOWN_TEXT) != find_mentions(infused, KNOWN_TEXT)  # another method begins anew

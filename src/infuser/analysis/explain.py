@@ -258,7 +258,7 @@ def _mentions(
     infused: Explained, found: Sequence[Annotations], batch: dict[str, Tensor], trace: Trace
 ) -> tuple[Mention, ...]:
     """Return what each knowledge base's mentions may mean, and what the model made of it."""
-    from infuser.linking.linking import mentions_in
+    from infuser.linking.inference import mentions_in
     from infuser.linking.mentions import chosen_by_weight, without_overlaps
 
     knowledge: Any = infused.model.base_model.knowledge

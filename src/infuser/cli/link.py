@@ -90,9 +90,9 @@ def link(
     name_of = _namer(labels)
     infused = open_linker(model, told)
     if text is not None:
-        from infuser.linking.linking import link as link_texts
+        from infuser.linking.inference import find_mentions
 
-        [mentions] = link_texts(infused, [text], threshold=threshold)
+        [mentions] = find_mentions(infused, [text], threshold=threshold)
         _show(mentions, name_of, everything=everything, several=len(infused.sources) > 1)
         return
     writer = _Writer(name_of, candidates, everything, not no_text, len(files) > 1, len(infused.sources) > 1)
@@ -130,7 +130,7 @@ def open_linker(name: str, console: Console) -> Infused:
         import torch
 
         import infuser
-        from infuser.linking.linking import check_linker
+        from infuser.linking.inference import check_linker
 
         infused = infuser.load(folder)
         check_linker(infused)
@@ -158,12 +158,12 @@ def _link_all(
     **how: Any,
 ) -> _Counts:
     """Link texts as they come and write what was found, in their order."""
-    from infuser.linking.linking import link as link_texts
+    from infuser.linking.inference import iter_mentions
 
     counts, started = _Counts(), time.monotonic()
     if n_texts is not None:
         show(0, n_texts)
-    for path, text, mentions in beside_texts(texts, lambda read: link_texts(infused, read, **how)):
+    for path, text, mentions in beside_texts(texts, lambda read: iter_mentions(infused, read, **how)):
         file.write(json.dumps(writer.record(path, text, mentions), ensure_ascii=False) + "\n")
         counts.texts += 1
         counts.words += len(text.split())

@@ -37,7 +37,7 @@ def score_linker(
 ) -> dict[str, LinkScores]:
     """Return the scores of a model's linker for one knowledge base, below those of linkers that read no text."""
     from infuser.linking.baselines import entity_totals, most_frequent, prior_only
-    from infuser.linking.linking import link
+    from infuser.linking.inference import find_mentions
     from infuser.linking.scores import score_links
     from infuser.sources import Candidates
 
@@ -48,7 +48,7 @@ def score_linker(
     if isinstance(base.candidates, Candidates):
         totals = entity_totals(base.candidates.finder.store)
         scores["most frequent"] = score_links(gold, most_frequent(texts, base, totals))
-    linked = link(infused, texts, threshold=threshold, batch_size=batch_size, progress=progress)
+    linked = find_mentions(infused, texts, threshold=threshold, batch_size=batch_size, progress=progress)
     mentions = [[mention for mention in of_text if mention.base == base.name] for of_text in linked]
     scores["linker"] = score_links(gold, mentions)
     return scores

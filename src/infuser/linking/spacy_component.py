@@ -49,7 +49,7 @@ class InfuserLinker:
     ) -> None:
         self.model, self.base, self.threshold, self.checkpoint = model, base, threshold, checkpoint
         self._loaded: Infused | None = None
-        from infuser.linking.linking import check_linker
+        from infuser.linking.inference import check_linker
 
         names = [one.name for one in check_linker(self.infused).values()]
         if base is not None and base not in names:
@@ -74,12 +74,12 @@ class InfuserLinker:
 
     def pipe(self, stream: Iterable[Any], *, batch_size: int = 32) -> Iterator[Any]:
         """Yield documents with their mentions linked; so many are read by the encoder at once."""
-        from infuser.linking.linking import link
+        from infuser.linking.inference import iter_mentions
 
         docs_left = iter(stream)
         while docs := list(islice(docs_left, batch_size)):
             texts = [doc.text for doc in docs]
-            linked = link(self.infused, texts, batch_size=batch_size, threshold=self.threshold)
+            linked = iter_mentions(self.infused, texts, batch_size=batch_size, threshold=self.threshold)
             for doc, mentions in zip(docs, linked, strict=True):
                 _write(doc, [one for one in mentions if self.base in (None, one.base)])
                 yield doc
@@ -132,7 +132,7 @@ def _with_id(doc: Any, ent: Any, id: str) -> Any:
 
 
 def _mentions_of(doc: Any) -> list[Mention]:
-    """Return what was found in a document, as `Infused.link` does."""
+    """Return what was found in a document, as `find_mentions` does."""
     return [
         Mention(**{**one, "candidates": tuple(Scored(**each) for each in one["candidates"])})
         for one in doc.user_data.get(_MENTIONS, ())

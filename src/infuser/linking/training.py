@@ -22,7 +22,7 @@ from infuser.errors import InputError
 from infuser.hosts import plain_state
 from infuser.infused import Infused
 from infuser.linking.frozen import FrozenStates, LinkerAlone
-from infuser.linking.linking import check_linker
+from infuser.linking.inference import check_linker
 from infuser.linking.masking import Masking, MaskingCollator
 from infuser.linking.objective import LinkingObjective, LinkLoss
 from infuser.methods.kar import invert

@@ -1,4 +1,4 @@
-"""`Infused.link`: every mention of a text of any length, at its place, with what it may mean and what was chosen."""
+"""`find_mentions`: every mention of a text of any length, at its place, with what it may mean and what was chosen."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tiny_infusions import KNOWN_TEXT, infuse_tiny, shake
 import infuser
 from infuser import Annotations, Candidates, EntityVectors, Kar, KnowledgeBase, Span
 from infuser.errors import InputError
-from infuser.linking.linking import link
+from infuser.linking.inference import find_mentions, iter_mentions
 from infuser.linking.mentions import Mention
 from infuser.linking.windows import cut_windows, move_mentions
 from infuser.types import Candidate
@@ -53,7 +53,7 @@ def tiny() -> infuser.Infused:
 
 def test_mentions_stand_where_they_are_with_all_their_candidates(tiny: infuser.Infused) -> None:
     text = "Bern  lies\non the Aare – the old\tbridge of the city."
-    [mentions] = tiny.link(text)
+    [mentions] = find_mentions(tiny, text)
     found = tiny.sources[0].annotate([text])[0]
     mine = [mention for mention in mentions if mention.base == "places"]
     assert set(places(mine)) == {(span.start, span.end) for span in found.spans}
@@ -71,19 +71,19 @@ def test_mentions_stand_where_they_are_with_all_their_candidates(tiny: infuser.I
 
 
 def test_two_knowledge_bases_answer_one_after_the_other(tiny: infuser.Infused) -> None:
-    [mentions] = tiny.link([KNOWN_TEXT])
+    [mentions] = find_mentions(tiny, [KNOWN_TEXT])
     names = [mention.base for mention in mentions]
     assert set(names) == {"places", "things"} and names == sorted(names)
     one, other = ([m for m in mentions if m.base == name] for name in ("places", "things"))
     assert places(one) == places(other) == sorted(places(one))
     assert [m.score for m in one] != [m.score for m in other]
     left = infuse_tiny("bert", method="kar").without("things")
-    assert {mention.base for mention in left.link(KNOWN_TEXT)[0]} == {"places"}
+    assert {mention.base for mention in find_mentions(left, KNOWN_TEXT)[0]} == {"places"}
 
 
 def test_of_mentions_that_share_words_only_the_best_scored_is_linked() -> None:
     infused = linker(NAMES, threshold=-1000.0)
-    [mentions] = infused.link("the old bridge of the river town")
+    [mentions] = find_mentions(infused, "the old bridge of the river town")
     long, short, town = mentions
     assert (long.text, short.text, town.text) == ("old bridge", "bridge", "river town")
     winner, loser = sorted((long, short), key=lambda mention: -mention.score)
@@ -94,25 +94,25 @@ def test_of_mentions_that_share_words_only_the_best_scored_is_linked() -> None:
 def test_the_threshold_decides_what_is_linked_and_nothing_else() -> None:
     infused = linker(NAMES)
     text = "the bridge of the river town and the bridge"
-    all_linked, none = (next(link(infused, [text], threshold=limit)) for limit in (-1000.0, 1000.0))
+    all_linked, none = (next(iter_mentions(infused, [text], threshold=limit)) for limit in (-1000.0, 1000.0))
     assert all(mention.id for mention in all_linked) and not any(mention.id for mention in none)
     assert [replace(mention, id=None) for mention in all_linked] == none
     limit = all_linked[0].score
-    [at] = link(infused, [text], threshold=limit)
+    [at] = iter_mentions(infused, [text], threshold=limit)
     assert [mention.id is not None for mention in at] == [mention.score >= limit for mention in all_linked]
-    own = linker(NAMES, threshold=limit).link(text)[0]
+    own = find_mentions(linker(NAMES, threshold=limit), text)[0]
     assert [mention.id for mention in own] == [mention.id for mention in at]
 
 
 def test_texts_without_mentions_and_without_words_give_empty_lists(tiny: infuser.Infused) -> None:
-    assert tiny.link(["", "   ", "…", "cheap medicine", "👍"]) == [[]] * 5
-    assert tiny.link([]) == []
+    assert find_mentions(tiny, ["", "   ", "…", "cheap medicine", "👍"]) == [[]] * 5
+    assert find_mentions(tiny, []) == []
 
 
 def test_texts_of_a_generator_are_answered_in_their_order(tiny: infuser.Infused) -> None:
     texts = [f"{'the river and ' * (i % 5)}{word}" for i, word in enumerate(["Bern", "the city", "", KNOWN_TEXT] * 3)]
-    alone = [tiny.link(text)[0] for text in texts]
-    together = tiny.link((text for text in texts), batch_size=2)  # type: ignore[arg-type]
+    alone = [find_mentions(tiny, text)[0] for text in texts]
+    together = find_mentions(tiny, (text for text in texts), batch_size=2)  # type: ignore[arg-type]
     assert len(together) == len(texts)
     assert all(close(one, other) for one, other in zip(together, alone, strict=True))
     assert alone[0] != alone[3]
@@ -127,7 +127,7 @@ def test_texts_are_read_as_they_are_asked_for(tiny: infuser.Infused) -> None:
             asked += 1
             yield "Bern"
 
-    linked = link(tiny, endless(), batch_size=2)
+    linked = iter_mentions(tiny, endless(), batch_size=2)
     assert next(linked)[0].text == "Bern" and asked <= 64
 
 
@@ -136,8 +136,8 @@ def test_a_long_text_is_linked_as_its_windows_are() -> None:
     text = " ".join(f"The bridge number {i} of the river town is old." for i in range(12))
     windows = cut_windows(text, 24)
     assert len(windows) > 3
-    [whole] = link(infused, [text], max_words=24)
-    parts = [move_mentions(infused.link(text[start:end])[0], start) for start, end in windows]
+    [whole] = iter_mentions(infused, [text], max_words=24)
+    parts = [move_mentions(find_mentions(infused, text[start:end])[0], start) for start, end in windows]
     assert close(whole, [mention for part in parts for mention in part])
     assert len(whole) == 24 and all(text[one.start : one.end] == one.text for one in whole)
 
@@ -147,7 +147,7 @@ def test_no_mention_is_lost_in_a_text_that_is_longer_than_the_encoder_reads(word
     infused = linker(NAMES)
     text = " ".join([f"{word} old bridge {word} river town"] * 30)
     assert len(infused.tokenizer(text)["input_ids"]) > 2 * N_POSITIONS
-    [mentions] = infused.link(text)
+    [mentions] = find_mentions(infused, text)
     assert places(mentions) == sorted((span.start, span.end) for span in infused.sources[0].annotate([text])[0].spans)
     assert all(np.isfinite(mention.score) for mention in mentions)
 
@@ -156,14 +156,14 @@ def test_a_mention_is_not_cut_where_a_window_ends() -> None:
     infused = linker(NAMES)
     text = "the " * 5 + "river town" + " the" * 5
     assert any(end < text.index("town") + 4 <= end + 5 for _, end in cut_windows(text, 6))  # it would be cut
-    [mentions] = link(infused, [text], max_words=6)
+    [mentions] = iter_mentions(infused, [text], max_words=6)
     assert [mention.text for mention in mentions] == ["river town"]
 
 
 def test_mentions_that_overlap_from_end_to_end_are_read_as_far_as_possible() -> None:
     words = [f"w{i}" for i in range(80)]
     infused = linker({f"{one} {two}": {"Q1": 1.0} for one, two in pairwise(words)})
-    [mentions] = infused.link(" ".join(words))
+    [mentions] = find_mentions(infused, " ".join(words))
     assert 70 <= len(mentions) < 79 and len(set(places(mentions))) == len(mentions)
 
 
@@ -189,15 +189,15 @@ def test_a_mention_that_no_token_covers_does_not_shorten_what_the_others_read() 
     infused = infused.with_sources([replace(infused.sources[0], candidates=Invisible())])  # type: ignore[type-var]
     text = "the bridge of the old town"
     assert len(infused.sources[0].annotate([f"{text} \u200b"])[0].spans) == 2
-    [mentions] = link(infused, [f"{text} \u200b"], max_words=8)
+    [mentions] = iter_mentions(infused, [f"{text} \u200b"], max_words=8)
     assert [mention.text for mention in mentions] == ["bridge"]
-    assert close(mentions, infused.link(text)[0])
+    assert close(mentions, find_mentions(infused, text)[0])
 
 
 def test_training_is_on_again_after_linking(tiny: infuser.Infused) -> None:
     tiny.model.train()
     try:
-        assert tiny.link(KNOWN_TEXT) == tiny.link(KNOWN_TEXT)  # without dropout
+        assert find_mentions(tiny, KNOWN_TEXT) == find_mentions(tiny, KNOWN_TEXT)  # without dropout
         assert tiny.model.training and tiny.model.base_model.training
     finally:
         tiny.model.train(False)
@@ -207,4 +207,4 @@ def test_training_is_on_again_after_linking(tiny: infuser.Infused) -> None:
 def test_a_model_without_a_linker_says_so(method: str) -> None:
     infused = infuse_tiny("bert", method=method)
     with pytest.raises(InputError, match=rf"no linker: it was infused with {method.title()}\..*infuser linker train"):
-        infused.link("Bern")
+        find_mentions(infused, "Bern")

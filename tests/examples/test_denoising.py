@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from denoising import Denoising, DenoisingObjective, corrupt_entities, entities_in
 from miniatures import HOSTS, WORDS, tiny_host, tiny_tokenizer
 from tiny_infusions import KNOWN_TEXT, examples, infuse_tiny
 from torch import Tensor
@@ -16,7 +17,6 @@ import infuser
 from infuser import Candidates, EntityVectors, Ernie, KnowledgeBase, TrainSettings, train
 from infuser.errors import InputError
 from infuser.hosts import is_new_weight
-from infuser.linking.denoising import Denoising, DenoisingObjective, corrupt_entities, entities_in
 
 TEXTS = [KNOWN_TEXT, "cheap medicine", "buy glipizide near the old bridge", "Bern lies on the river"]
 

@@ -5,12 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from wordnet_texts import definition_of, inflected, read_irregular, wordnet_examples, wordnet_mentions
 
 from infuser.knowledge.candidates.store import build_candidates
 from infuser.knowledge.readers.wordnet import read_wordnet
 from infuser.linking.examples import LinkedText
-from infuser.linking.wordnet_examples import definition_of, wordnet_examples
-from infuser.linking.wordnet_forms import inflected, read_irregular, wordnet_mentions
 from infuser.types import Span
 
 FILES = {

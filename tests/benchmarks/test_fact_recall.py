@@ -9,6 +9,22 @@ from typing import Any, Self
 import numpy as np
 import pytest
 import torch
+from fact_questions import (
+    Fact,
+    FactSettings,
+    Question,
+    expected_by_chance,
+    fact_examples,
+    fact_questions,
+    frequency_scores,
+    hold_out,
+    linker_scores,
+    mean_translations,
+    measures,
+    ranks,
+    template_of,
+    translation_scores,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 from miniatures import HOSTS, tiny_host, tiny_tokenizer
@@ -17,24 +33,7 @@ from tiny_infusions import tiny_base
 import infuser
 from infuser import Candidates, EntityVectors, KnowledgeBase, TrainSettings
 from infuser.errors import InputError, SourceError
-from infuser.linking.fact_questions import (
-    Fact,
-    FactSettings,
-    Question,
-    fact_examples,
-    fact_questions,
-    hold_out,
-    template_of,
-)
-from infuser.linking.fact_recall import (
-    expected_by_chance,
-    frequency_scores,
-    linker_scores,
-    mean_translations,
-    measures,
-    ranks,
-    translation_scores,
-)
+from infuser.linking.inference import find_mentions
 from infuser.linking.training import train_linker
 from infuser.types import Annotations, Candidate, Span
 
@@ -224,10 +223,10 @@ class MasksMean:
 
 
 def linked(infused: infuser.Infused, one: Question) -> dict[str, float]:
-    """Return what `infused.link` thinks of the candidates."""
+    """Return what `find_mentions` thinks of the candidates."""
     base = infused.sources[0]
     assert isinstance(base, KnowledgeBase)
-    [mention] = replace(infused, sources=(replace(base, candidates=MasksMean(one)),)).link(one.text)[0]
+    [mention] = find_mentions(replace(infused, sources=(replace(base, candidates=MasksMean(one)),)), one.text)[0]
     return {candidate.id: candidate.score for candidate in mention.candidates}
 
 

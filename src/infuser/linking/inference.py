@@ -1,4 +1,4 @@
-"""Links texts with the linkers inside an infused model: windows in, mentions out."""
+"""Finds the mentions of texts and links them, with the linkers inside an infused model."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
-from tqdm.auto import tqdm
 
 from infuser.errors import InputError
 from infuser.linking.mentions import Mention, Scored, decide, without_overlaps
 from infuser.linking.windows import MAX_WORDS, cut_windows, move_mentions
 from infuser.methods.entity_reader import Trace, ask
+from infuser.progress import track
 from infuser.signals.candidates import Base, bases_among, part_name
 from infuser.types import Annotations
 from infuser.words import find_tokens
@@ -27,7 +27,30 @@ _AT_ONCE = 16
 """Batches whose windows are sorted by length together: less padding, so more speed."""
 
 
-def link(
+def find_mentions(
+    infused: Infused,
+    texts: str | Iterable[str],
+    *,
+    batch_size: int = 32,
+    max_words: int = MAX_WORDS,
+    threshold: float | None = None,
+    progress: bool = False,
+) -> list[list[Mention]]:
+    """Return the mentions of each text, by knowledge base and place, each with all its candidates and their scores.
+
+    Needs a method with a linker (`Kar`). A mention whose best score reaches the threshold (None: the method's) is
+    linked to that candidate; of several that share characters only the best scored is. Long texts are read in windows
+    that cut no mention; only a mention that is longer than what the encoder reads is left out.
+    """
+    listed = [texts] if isinstance(texts, str) else texts
+    return list(
+        iter_mentions(
+            infused, listed, batch_size=batch_size, max_words=max_words, threshold=threshold, progress=progress
+        )
+    )
+
+
+def iter_mentions(
     infused: Infused,
     texts: Iterable[str],
     *,
@@ -36,24 +59,19 @@ def link(
     threshold: float | None = None,
     progress: bool = False,
 ) -> Iterator[list[Mention]]:
-    """Yield the mentions of each text, by knowledge base and place, each with all its candidates and their scores.
-
-    A mention whose best score reaches the threshold (None: the method's) is linked to that candidate; of several that
-    share characters only the best scored is. Long texts are read in windows that cut no mention; only a mention that is
-    longer than what the encoder reads is left out.
-    """
+    """Yield what `find_mentions` returns, for texts without end."""
     if batch_size < 1 or (threshold is not None and math.isnan(threshold)):
         raise InputError(
             f"batch_size={batch_size}, threshold={threshold}: the first is at least 1, the other a number."
         )
-    linker = _Linker(infused, threshold)
-    stream = iter(tqdm(texts, desc="linking", unit="text", disable=not progress))
+    reader = _MentionReader(infused, threshold)
+    stream = iter(track(texts, "linking", unit="texts", shown=progress))
     while some := list(islice(stream, batch_size * _AT_ONCE)):
-        yield from linker.link(some, batch_size, max_words)
+        yield from reader.find(some, batch_size, max_words)
 
 
 def check_linker(infused: Infused) -> dict[int, Base]:
-    """Return the knowledge bases of a model that can link, by their place among its sources, or say that it cannot."""
+    """Return the knowledge bases of a model that can link, by their place among its sources; raise if it cannot."""
     bases = bases_among(infused.sources)
     knowledge: Any = getattr(infused.model.base_model, "knowledge", {})
     if not bases or not all(hasattr(part, "linker") for _, part in knowledge.items()):
@@ -96,7 +114,7 @@ def _part_of(found: Annotations, text: str, start: int, end: int) -> Annotations
     return Annotations(text, moved, candidates=tuple(found.candidates[place] for place in places))
 
 
-class _Linker:
+class _MentionReader:
     """The model, its collator and its knowledge bases, ready to link."""
 
     def __init__(self, infused: Infused, threshold: float | None) -> None:
@@ -107,7 +125,7 @@ class _Linker:
             name: part.threshold if threshold is None else threshold for name, part in knowledge.items()
         }
 
-    def link(self, texts: Sequence[str], batch_size: int, max_words: int) -> list[list[Mention]]:
+    def find(self, texts: Sequence[str], batch_size: int, max_words: int) -> list[list[Mention]]:
         """Return the mentions of each text."""
         found = self.collator.annotate(texts)
         windows = [
