@@ -14,7 +14,7 @@ def own_cache(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Keep what these tests annotate out of the user's cache."""
     folder = tmp_path_factory.mktemp("annotations")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("infuser.sources.annotating.remembering.default_cache", lambda: folder)
+        patch.setattr("infuser.sources.annotating.cache.default_cache", lambda: folder)
         yield
 
 

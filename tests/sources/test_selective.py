@@ -33,9 +33,9 @@ from infuser import (
 )
 from infuser.errors import InputError, SourceError
 from infuser.linking.masking import Masking, MaskingCollator
+from infuser.sources.annotating.cache import CachedSource, flush_caches, with_cache
 from infuser.sources.annotating.columns import SourceColumn, encode
 from infuser.sources.annotating.fingerprints import fingerprint
-from infuser.sources.annotating.remembering import Remembered, forget_nothing, remember
 from infuser.sources.naming import source_names
 from infuser.sources.placebo import shuffle
 from infuser.types import Annotations
@@ -192,18 +192,18 @@ class Mine:
 def test_what_is_remembered_is_what_the_wrapped_source_said(tmp_path: Path) -> None:
     assert fingerprint(Selective(Mine("Bern"))) is None
     texts = ["Bern lies on the Aare"]
-    (mine,) = remember([Selective(Mine("Aare"))], tmp_path)
+    (mine,) = with_cache([Selective(Mine("Aare"))], tmp_path)
     assert [span.start for span in mine.annotate(texts)[0].spans] == [17]
     entities = Entities({"Bern": "city"})
     sources = [Selective(entities, Sampling(frequencies={"bern": n})) for n in (5, 500)]
     assert len({fingerprint(source) for source in sources}) == 2
     for n_asked, source in zip((1, 0), sources, strict=True):  # one cache for all selections, each with its own odds
-        (kept,) = remember([source], tmp_path)
+        (kept,) = with_cache([source], tmp_path)
         assert kept.annotate(texts) == source.annotate(texts)
-        forget_nothing([kept])
-        assert isinstance(kept, Selective) and isinstance(kept.source, Remembered) and kept.source.n_asked == n_asked
+        flush_caches([kept])
+        assert isinstance(kept, Selective) and isinstance(kept.source, CachedSource) and kept.source.n_asked == n_asked
     graphs = Selective(GRAPH, Sampling())
-    (kept,) = remember([graphs], tmp_path)
+    (kept,) = with_cache([graphs], tmp_path)
     assert kept.annotate([KNOWN_TEXT]) == graphs.annotate([KNOWN_TEXT])  # the graph is found behind the cache
 
 

@@ -170,7 +170,7 @@ class CacheOptions:
         """Return the cache's folder; None if annotations are not cached."""
         if self.no_cache and self.cache is not None:
             raise InputError("--cache and --no-cache exclude each other. Give one of them.")
-        from infuser.sources.annotating.remembering import default_cache
+        from infuser.sources.annotating.cache import default_cache
 
         return None if self.no_cache else self.cache or default_cache()
 

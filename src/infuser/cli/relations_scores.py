@@ -60,10 +60,10 @@ def evaluate_extraction(
     """Extract triples from gold texts and compare; without `spans` between the texts' own mentions."""
     from infuser.relations.extracting import candidates_of, propose_all
     from infuser.relations.scores import score_relations
-    from infuser.sources.annotating.remembering import remember
+    from infuser.sources.annotating.cache import with_cache
 
     with tempfile.TemporaryDirectory(prefix="infuser-relations-", ignore_cleanup_errors=True) as folder:
-        asked = remember(spans, folder)  # candidates are found twice: with the proposals, and on their own
+        asked = with_cache(spans, folder)  # candidates are found twice: with the proposals, and on their own
         proposals = propose_all(model, gold, asked, progress=progress)
         found = candidates_of(model, gold, asked)
     pairs = [[replace(triple, relation=_RELATED) for triple in of_text] for of_text in found]

@@ -178,7 +178,7 @@ def select(
     examples = [example for _, example in read_examples(data, Columns(text_column, pair_column))]
     if not examples:
         raise InputError(f"{data} holds no texts. Give at least one; --text-column NAME says where texts stand.")
-    from infuser.sources.annotating.remembering import annotate_cached
+    from infuser.sources.annotating.cache import annotate_cached
 
     texts = [join_pair(one["text"], one["pair"]) for one in examples]
     found = annotate_cached(named, texts, chosen_cache(cache, no_cache))

@@ -89,7 +89,7 @@ def chosen_cache(cache: Path | None, no_cache: bool) -> Path | None:
     """Return where answers are kept; None if they are not."""
     if no_cache and cache is not None:
         raise InputError("--cache and --no-cache exclude each other. Give one of them.")
-    from infuser.sources.annotating.remembering import default_cache
+    from infuser.sources.annotating.cache import default_cache
 
     return None if no_cache else cache or default_cache()
 

@@ -34,14 +34,14 @@ def annotate(
 
     What they said before about one of these texts is taken from the cache.
     """
-    from infuser.sources.annotating.remembering import forget_nothing, remember
+    from infuser.sources.annotating.cache import flush_caches, with_cache
     from infuser.sources.naming import source_names
 
     texts, pairs = [example["text"] for example in examples], [example["pair"] for example in examples]
     asking = copy.copy(collator)  # what is trained keeps the sources themselves
-    asking.sources = tuple(remember(collator.sources, cache))
+    asking.sources = tuple(with_cache(collator.sources, cache))
     found = asking.annotate(texts, pairs, progress=Console(stderr=True).is_terminal)
-    forget_nothing(asking.sources)
+    flush_caches(asking.sources)
     for place, name in enumerate(source_names(collator.sources)):
         of_source = [of_text[place] for of_text in found]
         n_reached = sum(1 for one in of_source if one.links or one.terms)

@@ -12,8 +12,8 @@ from infuser.errors import InputError
 from infuser.experiments.settings import TaskEntry
 from infuser.files import digest_of
 from infuser.signals.examples import Row, read_rows
+from infuser.sources.annotating.cache import flush_caches, with_cache
 from infuser.sources.annotating.fingerprints import describe
-from infuser.sources.annotating.remembering import forget_nothing, remember
 from infuser.sources.placebo import shuffle
 from infuser.tasks.base import Example, Task
 from infuser.types import Annotations, Source
@@ -80,12 +80,12 @@ def marks_of(sources: Sequence[Source]) -> list[str]:
 
 def with_knowledge(data: Data, sources: Sequence[Source], *, placebo: bool, cache: Path | None) -> Data:
     """Return the data with what the sources found; the placebo gives each example what was found in another."""
-    asked = remember(sources, cache)
+    asked = with_cache(sources, cache)
     parts = []
     for seed, part in enumerate((data.train, data.held_out, data.score)):
         known = _annotated(part, asked) if part else []
         parts.append(_shuffled(known, seed) if placebo and known else known)
-    forget_nothing(asked)
+    flush_caches(asked)
     return Data(*parts)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from infuser.errors import InputError
 from infuser.files import write_whole
-from infuser.sources.annotating.remembering import annotate_cached
+from infuser.sources.annotating.cache import annotate_cached
 from infuser.sources.sampling import Sampling
 from infuser.sources.selective import Selective, Strategy, describe_strategy, make_strategy
 from infuser.sources.surroundings import count_entities

@@ -12,7 +12,7 @@ from torch.utils.data import DataLoader
 
 from infuser import Collator
 from infuser.sources import Correlation, Entities, Graph
-from infuser.sources.annotating import annotate, remember
+from infuser.sources.annotating import annotate, with_cache
 
 PAIRS = [
     ("buy glipizide", "pharmacy near me"),
@@ -46,7 +46,7 @@ def test_kept_annotations_make_the_same_batches_and_no_source_is_asked(tmp_path:
 
 def test_a_collator_with_sources_that_remember_makes_the_same_batches(tmp_path: Path) -> None:
     tokenizer, texts = tiny_tokenizer("bert"), [text for text, _ in PAIRS]
-    remembering = Collator(tokenizer, remember(SOURCES, tmp_path))
+    remembering = Collator(tokenizer, with_cache(SOURCES, tmp_path))
     for _ in range(2):
         batch, wanted = remembering.encode(texts), Collator(tokenizer, SOURCES).encode(texts)
         assert all(torch.equal(batch[name], wanted[name]) for name in wanted)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from infuser.errors import SourceError
 from infuser.sources.annotating import Annotated, annotate
-from infuser.sources.annotating.columns import SourceColumn, ask, encode
+from infuser.sources.annotating.columns import SourceColumn, encode
 from infuser.types import Annotations, Candidate, Link, Source, Span, Term, join_pair
 
 PLACES = st.integers(0, 2**31 - 1)
@@ -121,4 +121,4 @@ class _Confused(_Forgetful):
 )
 def test_a_source_that_breaks_its_contract_is_named(source: Source, said: str) -> None:
     with pytest.raises(SourceError, match=said):
-        ask(source, ["one", "two"])
+        annotate_checked(source, ["one", "two"])

@@ -5,7 +5,7 @@
 | columns      | annotations as Arrow columns, and back                                               |
 | files        | Arrow files written whole, mapped from disk, compared with their digest when touched |
 | fingerprints | what tells one source from another                                                   |
-| remembering  | a source that remembers its answers, by the content of the text                      |
+| cache        | a source whose annotations are cached on disk, keyed by text                         |
 | shards       | the texts of an input in pieces, and one piece after another annotated               |
 | workers      | pieces annotated by processes of this machine                                        |
 | on_spark     | pieces annotated by a Spark cluster                                                  |
@@ -17,20 +17,20 @@
 
 from __future__ import annotations
 
+from infuser.sources.annotating.cache import CachedSource, default_cache, with_cache
 from infuser.sources.annotating.fingerprints import fingerprint
 from infuser.sources.annotating.frequencies import Frequencies
 from infuser.sources.annotating.reading import Annotated, read_annotations, read_frequencies
-from infuser.sources.annotating.remembering import Remembered, default_cache, remember
 from infuser.sources.annotating.run import annotate
 
 __all__ = [
     "Annotated",
+    "CachedSource",
     "Frequencies",
-    "Remembered",
     "annotate",
     "default_cache",
     "fingerprint",
     "read_annotations",
     "read_frequencies",
-    "remember",
+    "with_cache",
 ]

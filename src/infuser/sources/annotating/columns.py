@@ -26,7 +26,7 @@ from infuser.errors import SourceError
 from infuser.types import Annotations, Candidate, Link, Source, Span, Term
 
 
-def ask(source: Source, texts: Sequence[str]) -> list[Annotations]:
+def annotate_checked(source: Source, texts: Sequence[str]) -> list[Annotations]:
     """Return the source's answers, one per text and each about its own text, or say that it breaks its contract."""
     found = source.annotate(texts) if texts else []
     if len(found) != len(texts):

@@ -51,10 +51,10 @@ def name_of(source: Source) -> str:
 
 def fingerprint(source: Source) -> str | None:
     """Return what tells this source from any that answers differently; None if it cannot be written down."""
-    return mark_of(describe(source))
+    return fingerprint_of(describe(source))
 
 
-def mark_of(described: Mapping[str, Any]) -> str | None:
+def fingerprint_of(described: Mapping[str, Any]) -> str | None:
     """Return the fingerprint of a source from its description."""
     return None if "needs" in described else digest(canonical(described))
 

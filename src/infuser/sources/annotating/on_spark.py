@@ -24,10 +24,10 @@ import pyarrow as pa
 
 from infuser import errors
 from infuser.errors import InfuserError, InputError, SourceError
+from infuser.sources.annotating.cache import CachedSource
 from infuser.sources.annotating.files import digest
-from infuser.sources.annotating.fingerprints import describe, mark_of, name_of
-from infuser.sources.annotating.remembering import Remembered
-from infuser.sources.annotating.shards import Row, Shard, annotate_rows, keep_shard
+from infuser.sources.annotating.fingerprints import describe, fingerprint_of, name_of
+from infuser.sources.annotating.shards import Row, Shard, annotate_rows, save_shard
 from infuser.spark import explain_import, n_slots, open_session
 from infuser.types import Source
 from infuser.versions import __version__
@@ -72,7 +72,7 @@ def annotate_on_spark(
             for number, content, told in chain.from_iterable(home):
                 if content is None:
                     raise _as_error(json.loads(told))
-                shard = keep_shard(folder, number, _unpack(content), json.loads(told))
+                shard = save_shard(folder, number, _unpack(content), json.loads(told))
                 tell(shard.n_texts)
                 yield shard
 
@@ -197,7 +197,7 @@ def _open_sources(key: str, load: Callable[[], bytes]) -> list[Source]:
     if key not in _opened:
         sources, identities = _cloudpickle().loads(load())
         for source, identity in zip(sources, identities, strict=True):
-            _check_identity(source.source if isinstance(source, Remembered) else source, identity)
+            _check_identity(source.source if isinstance(source, CachedSource) else source, identity)
         _opened.clear()
         _opened[key] = sources
     return _opened[key]
@@ -215,7 +215,7 @@ def _check_identity(source: Source, identity: str | None) -> None:
 
 
 def _identity(described: Mapping[str, Any]) -> str | None:
-    return mark_of({**described, "code": __version__})  # no digest of the code: it may be in a zip there
+    return fingerprint_of({**described, "code": __version__})  # no digest of the code: it may be in a zip there
 
 
 def _cloudpickle() -> Any:

@@ -15,11 +15,11 @@ from typing import Any, Literal
 from infuser.errors import InputError
 from infuser.files import held
 from infuser.sources.annotating import frequencies, shards
+from infuser.sources.annotating.cache import with_cache
 from infuser.sources.annotating.files import canonical, write_arrow
-from infuser.sources.annotating.fingerprints import describe, mark_of, name_of
+from infuser.sources.annotating.fingerprints import describe, fingerprint_of, name_of
 from infuser.sources.annotating.journal import Journal, clear, open_journal
 from infuser.sources.annotating.reading import Annotated
-from infuser.sources.annotating.remembering import remember
 from infuser.sources.annotating.shards import Row, RunningDigest, Shard, Survey, cut, look_through, read_rows
 from infuser.sources.annotating.workers import Task, annotate_shards
 from infuser.spark import check_engine
@@ -70,7 +70,7 @@ def annotate(
     if not survey.n_texts:
         raise InputError("There are no texts to annotate. Give at least one.")
     described = [describe(source) for source in sources]
-    marks = [mark_of(one) for one in described]
+    marks = [fingerprint_of(one) for one in described]
     made_with = {
         "input": {"n_texts": survey.n_texts, "sha256": survey.sha256},
         "sources": [
@@ -85,7 +85,7 @@ def annotate(
     else:
         work = partial(annotate_shards, n_workers=workers)
     with _sole(folder), open_journal(folder, made_with, restart=restart) as journal:
-        _annotate_rest(journal, examples, remember(sources, cache, marks), survey, work, progress or _tell_nobody)
+        _annotate_rest(journal, examples, with_cache(sources, cache, marks), survey, work, progress or _tell_nobody)
         written = (shard.written.open(folder) for _, shard in sorted(journal.finished.items()))
         counted = write_arrow(folder / "frequencies.arrow", frequencies.count(written, len(sources)))
         journal.close(

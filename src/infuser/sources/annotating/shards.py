@@ -11,9 +11,9 @@ from typing import Any
 import pyarrow as pa
 
 from infuser.errors import InputError, SourceError
-from infuser.sources.annotating.columns import ask, encode
+from infuser.sources.annotating.cache import content_key, flush_caches
+from infuser.sources.annotating.columns import annotate_checked, encode
 from infuser.sources.annotating.files import Written, write_arrow
-from infuser.sources.annotating.remembering import content_key, forget_nothing
 from infuser.types import Source, join_pair
 
 TEXTS = 2_048
@@ -122,7 +122,7 @@ def write_shard(
     folder: Path, number: int, rows: Sequence[Row], sources: Sequence[Source], tell: Callable[[int], None]
 ) -> Shard:
     """Annotate the rows of one shard and write it; `tell` hears how many texts were done since it was last told."""
-    return keep_shard(folder, number, *annotate_rows(rows, sources, tell))
+    return save_shard(folder, number, *annotate_rows(rows, sources, tell))
 
 
 def annotate_rows(
@@ -134,7 +134,7 @@ def annotate_rows(
     for start in range(0, len(joined), _BATCH):
         texts = joined[start : start + _BATCH]
         for of_source, source in zip(found, sources, strict=True):
-            of_source += ask(source, texts)
+            of_source += annotate_checked(source, texts)
         tell(len(texts))
     columns: dict[str, pa.Array] = {
         "text": pa.array([text for text, _ in rows], pa.large_string()),
@@ -146,11 +146,11 @@ def annotate_rows(
             columns[f"source_{place}"] = encode(of_source)
         except SourceError as error:
             raise SourceError(f"{type(source).__name__}: {error}") from error
-    forget_nothing(sources)
+    flush_caches(sources)
     return pa.record_batch(columns), [_counts(of_source) for of_source in found]
 
 
-def keep_shard(folder: Path, number: int, content: pa.RecordBatch, found: list[dict[str, int]]) -> Shard:
+def save_shard(folder: Path, number: int, content: pa.RecordBatch, found: list[dict[str, int]]) -> Shard:
     """Write the content of a shard, wherever it was made."""
     return Shard(number, content.num_rows, write_arrow(folder / shard_file(number), content), found)
 

@@ -15,9 +15,9 @@ from sources.annotating.child import SlowWords
 
 from infuser.registry import SOURCES
 from infuser.sources import Entities, Graph, Phrases
-from infuser.sources.annotating import Remembered, fingerprint, remember
+from infuser.sources.annotating import CachedSource, fingerprint, with_cache
+from infuser.sources.annotating.cache import flush_caches
 from infuser.sources.annotating.fingerprints import describe
-from infuser.sources.annotating.remembering import forget_nothing
 from infuser.types import Annotations, Source
 
 TEXTS = ["Bern lies on the Aare", "New York", "", "nothing", "Bern 🙂 Bern"]
@@ -34,9 +34,9 @@ class Counted(SlowWords):
         return super().annotate(texts)
 
 
-def fresh(folder: Path) -> tuple[Counted, Remembered]:
+def fresh(folder: Path) -> tuple[Counted, CachedSource]:
     source = Counted()
-    return source, Remembered(source, folder)
+    return source, CachedSource(source, folder)
 
 
 def test_only_what_is_new_is_asked(tmp_path: Path) -> None:
@@ -66,7 +66,7 @@ def test_answers_are_written_when_there_are_many(tmp_path: Path) -> None:
 def test_what_was_written_meanwhile_is_found_before_and_after_sorting(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("infuser.sources.annotating.remembering._MOST_UNSORTED", 30)
+    monkeypatch.setattr("infuser.sources.annotating.cache._MOST_UNSORTED", 30)
     source, remembered = fresh(tmp_path)
     for start in range(0, 100, 10):
         remembered.annotate([f"text {n}" for n in range(start, start + 10)])
@@ -125,7 +125,7 @@ def test_several_writers_at_once_lose_nothing(tmp_path: Path) -> None:
 
 
 def test_a_worker_receives_it_without_what_it_knows(tmp_path: Path) -> None:
-    remembered = Remembered(Entities.tiny(), tmp_path)
+    remembered = CachedSource(Entities.tiny(), tmp_path)
     answers = remembered.annotate(TEXTS)
     remembered.flush()
     again = ForkingPickler.loads(ForkingPickler.dumps(remembered))
@@ -138,12 +138,12 @@ def test_a_source_that_cannot_be_written_down_is_asked_every_time(
 ) -> None:
     listed, chunked = Entities.tiny(), Phrases(chunker=lambda text: [])
     with caplog.at_level(logging.WARNING):
-        kept, plain = remember([listed, chunked], tmp_path)
-    assert isinstance(kept, Remembered) and plain is chunked
+        kept, plain = with_cache([listed, chunked], tmp_path)
+    assert isinstance(kept, CachedSource) and plain is chunked
     assert "phrases" in caplog.text and "asked every time" in caplog.text
-    assert remember([listed], None) == [listed]
+    assert with_cache([listed], None) == [listed]
     kept.annotate(TEXTS)
-    forget_nothing([kept, plain])
+    flush_caches([kept, plain])
     assert len(list(tmp_path.rglob("*.keys"))) == 1
 
 

@@ -26,7 +26,7 @@ from infuser.assets import cache_folder
 from infuser.errors import InputError, SourceError
 from infuser.files import write_whole
 from infuser.progress import progress_bar
-from infuser.sources.annotating.columns import SourceColumn, ask, encode
+from infuser.sources.annotating.columns import SourceColumn, annotate_checked, encode
 from infuser.sources.annotating.files import Written, digest, serialise
 from infuser.sources.annotating.fingerprints import fingerprint, name_of
 from infuser.sources.selective import Selective, bare
@@ -52,7 +52,7 @@ def content_key(text: str) -> bytes:
     return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=_KEY_BYTES).digest()
 
 
-def remember(
+def with_cache(
     sources: Sequence[Source], cache: str | Path | None, marks: Sequence[str | None] | None = None
 ) -> list[Source]:
     """Return the sources as ones that remember; None as `cache`, or a source that cannot be written down, does not.
@@ -65,11 +65,11 @@ def remember(
     return [_remembered(source, mark, Path(cache)) for source, mark in zip(sources, marks, strict=True)]
 
 
-def forget_nothing(sources: Sequence[Source]) -> None:
+def flush_caches(sources: Sequence[Source]) -> None:
     """Write down what these sources were asked last."""
     for source in sources:
         known = bare(source)
-        if isinstance(known, Remembered):
+        if isinstance(known, CachedSource):
             known.flush()
 
 
@@ -77,14 +77,18 @@ def annotate_cached(
     sources: Sequence[Source], texts: Sequence[str], cache: str | Path | None, *, batch_size: int = 256
 ) -> list[tuple[Annotations, ...]]:
     """Return what each source finds in each text, from the cache (None: without one) as far as it is known."""
-    cached = remember(sources, cache)
+    cached = with_cache(sources, cache)
     found: list[tuple[Annotations, ...]] = []
     with progress_bar("annotating", len(texts), unit="texts") as bar:
         for start in range(0, len(texts), batch_size):
             some = texts[start : start + batch_size]
-            found += zip(*(ask(source, some) for source in cached), strict=True) if cached else ((),) * len(some)
+            found += (
+                zip(*(annotate_checked(source, some) for source in cached), strict=True)
+                if cached
+                else ((),) * len(some)
+            )
             bar.advance(len(some))
-    forget_nothing(cached)
+    flush_caches(cached)
     return found
 
 
@@ -97,10 +101,10 @@ def _remembered(source: Source, mark: str | None, cache: Path) -> Source:
             name_of(source),
         )
         return source
-    return Remembered(source, cache / mark[:_FOLDER_DIGITS])
+    return CachedSource(source, cache / mark[:_FOLDER_DIGITS])
 
 
-class Remembered:
+class CachedSource:
     """A source whose answers are kept in a folder; one for each fingerprint, see `remember`."""
 
     def __init__(self, source: Source, folder: str | Path) -> None:
@@ -118,7 +122,7 @@ class Remembered:
         unknown = {key: text for key, text, one in zip(keys, texts, found, strict=True) if one is None}
         self.n_known += len(texts) - len(unknown)
         self.n_asked += len(unknown)
-        answers = dict(zip(unknown, ask(self.source, list(unknown.values())), strict=True))
+        answers = dict(zip(unknown, annotate_checked(self.source, list(unknown.values())), strict=True))
         for key, answer in answers.items():
             self._pending[key] = answer
             self._n_characters += len(answer.text)
