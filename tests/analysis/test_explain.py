@@ -11,9 +11,9 @@ from miniatures import HOSTS, Repeats, tiny_host, tiny_tokenizer
 from tiny_infusions import KNOWN_TEXT, infuse_tiny
 
 import infuser
-from infuser.analysis.answers import label_names, probabilities
 from infuser.analysis.explain import explain
 from infuser.analysis.explanation import Explanation
+from infuser.analysis.predict import label_names, probabilities
 from infuser.errors import InputError
 from infuser.hosts import is_new_weight
 from infuser.linking.inference import find_mentions

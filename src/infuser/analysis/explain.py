@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from infuser.analysis.answers import answer, classifies
 from infuser.analysis.explanation import ROUNDING, Explanation
+from infuser.analysis.predict import answer, classifies
 from infuser.errors import InputError
 from infuser.hosts import showing_weights
 from infuser.hosts.loading import longest_input

@@ -95,6 +95,14 @@ class Explanation:
         cells = [(int(flat) // change.shape[1], int(flat) % change.shape[1]) for flat in order]
         return [(row, column) for row, column in cells if change[row, column] >= 5e-4]
 
+    @property
+    def strongest(self) -> tuple[int, int] | None:
+        """The layer and head whose attention knowledge changes most; None if changes are not known."""
+        if self.changes is None:
+            return None
+        layer, head = divmod(int(self.changes.argmax()), self.changes.shape[1])
+        return layer, head
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON values; numbers keep six decimals."""
         return {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,21 +27,39 @@ def warn(message: str) -> None:
     say(message, style="yellow", err=True)
 
 
-def print_json(value: Any) -> None:
+def print_json(value: Any, *, indent: int | None = 1) -> None:
     """Print plain values as JSON, for programs."""
-    print(json.dumps(value, ensure_ascii=False, indent=1, allow_nan=False))
+    print(json.dumps(value, ensure_ascii=False, indent=indent, allow_nan=False))
 
 
 def print_table(
-    headers: Sequence[str], rows: Iterable[Sequence[object]], *, title: str | None = None, left: int = 1
+    headers: Sequence[str],
+    rows: Iterable[Sequence[object]],
+    *,
+    title: str | None = None,
+    caption: str | None = None,
+    left: Collection[int] = (0,),
+    bold: int | None = None,
 ) -> None:
-    """Print a table; columns after the first `left` are right-aligned."""
-    table = Table(title=title)
+    """Print a table; `left` says which columns are left-aligned, `bold` which row stands out."""
+    table = Table(
+        title=None if title is None else escape(title),
+        caption=None if caption is None else escape(caption),
+        title_justify="left",
+    )
     for place, header in enumerate(headers):
-        table.add_column(escape(header), justify="left" if place < left else "right")
-    for row in rows:
-        table.add_row(*(escape(str(cell)) for cell in row))
+        table.add_column(escape(header), justify="left" if place in left else "right")
+    for number, row in enumerate(rows):
+        table.add_row(*(escape(str(cell)) for cell in row), style="bold" if number == bold else None)
     Console().print(table)
+
+
+def print_next_steps(steps: Sequence[str]) -> None:
+    """Print commands to try next, which can be copied."""
+    if steps:
+        say("\nWhat to try next", style="bold")
+    for step in steps:
+        say(f"  {step}")
 
 
 def print_skipped(skipped: Skipped) -> None:

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
-from rich.markup import escape
-from rich.table import Table
 
-from infuser.cli.console import loading
+from infuser.cli.console import loading, print_json, print_table, say
 from infuser.cli.options import SourceOptions, option_groups
 from infuser.errors import InputError
 from infuser.words import counted
@@ -20,7 +17,7 @@ if TYPE_CHECKING:
     from infuser.analysis.explanation import Explanation
 
 _MOST_LINES = 20
-"""So many links of one source are told; the page shows them all."""
+"""So many links of one source are printed; the page shows them all."""
 
 
 @option_groups
@@ -67,28 +64,28 @@ def explain(
     """
     which, where = _number("head", head, "mean"), _number("layer", layer, "strongest")
     named = sources.read()
-    console = Console()
     with loading(Console(stderr=True), "the model") as progress:
+        from infuser.analysis.explain import explain as explain_text
         from infuser.hosts.checkpoints import is_infused
         from infuser.opening import open_infused
 
         infused = open_infused(model, named, progress=progress)
-    from infuser.analysis.explain import explain as explain_text
-    from infuser.reports import write_explanation, write_png
-
     explanation = explain_text(
         infused, text, pair, layer="strongest" if where is None else where, head=which, off=off or ()
     )
     if as_json:
-        print(json.dumps(explanation.to_dict(), ensure_ascii=False, allow_nan=False))
+        print_json(explanation.to_dict(), indent=None)  # matrices: one line
         return
-    _tell_found(console, explanation)
-    _tell_answers(console, explanation)
-    _tell_changes(console, explanation, fresh=not is_infused(model))
-    _tell_strongest(console, explanation)
+    from infuser.reports import write_explanation, write_png
+
+    _print_found(explanation)
+    _print_answers(explanation)
+    _print_changes(explanation)
+    if not is_infused(model):
+        say("This model is freshly infused: knowledge changes it once it is trained, see infuser train --help.")
     picture = write_png(explanation, out / "explanation.png")
     page = write_explanation(explanation, out / "explanation.html")
-    console.print(f"\nPicture: {picture}\nPage:    {page}", markup=False, highlight=False, soft_wrap=True)
+    say(f"\nPicture: {picture}\nPage:    {page}")
 
 
 def _number(option: str, given: str, word: str) -> int | None:
@@ -101,61 +98,42 @@ def _number(option: str, given: str, word: str) -> int | None:
         raise InputError(f"--{option} {given!r} is neither a number nor {word!r}.") from error
 
 
-def _tell_found(console: Console, explanation: Explanation) -> None:
+def _print_found(explanation: Explanation) -> None:
     from infuser.reports.marked_text import told_ties
 
     for name, one in explanation.found.items():
+        counts = (counted(len(one.spans), "span"), counted(len(one.links), "link"), counted(len(one.terms), "term"))
+        say(f"{name} found {', '.join(counts)}{', left out' if name in explanation.off else ''}", style="bold")
         lines = list(told_ties(one))
-        console.print(
-            f"[b]{escape(name)}[/b] found {counted(len(one.spans), 'span')}, {counted(len(one.links), 'link')}, "
-            f"{counted(len(one.terms), 'term')}{', left out' if name in explanation.off else ''}"
-        )
         for line in lines[:_MOST_LINES]:
-            console.print(f"  {line}", markup=False, highlight=False)
+            say(f"  {line}")
         if len(lines) > _MOST_LINES:
-            console.print(f"  and {len(lines) - _MOST_LINES} more")
+            say(f"  and {len(lines) - _MOST_LINES} more")
 
 
-def _tell_answers(console: Console, explanation: Explanation) -> None:
-    before, after = explanation.answer_plain, explanation.answer_infused
+def _print_answers(explanation: Explanation) -> None:
+    before, after, without = explanation.answer_plain, explanation.answer_infused, explanation.answers_without
     if before is None or after is None:
         return
-    leaving_out = explanation.answers_without
-    table = Table(
-        "answer", "without knowledge", "with knowledge", "change", *(f"without {name}" for name in leaving_out)
-    )
-    for column in table.columns[1:]:
-        column.justify = "right"
-    for label in after:
-        cells = (f"{before[label]:.3f}", f"{after[label]:.3f}", f"{after[label] - before[label]:+.3f}")
-        table.add_row(escape(label), *cells, *(f"{answer[label]:.3f}" for answer in leaving_out.values()))
-    console.print(table)
+    rows = []
+    for label, value in after.items():
+        others = (f"{answer[label]:.3f}" for answer in without.values())
+        rows.append((label, f"{before[label]:.3f}", f"{value:.3f}", f"{value - before[label]:+.3f}", *others))
+    headers = ("answer", "without knowledge", "with knowledge", "change", *(f"without {name}" for name in without))
+    print_table(headers, rows)
 
 
-def _tell_changes(console: Console, explanation: Explanation, *, fresh: bool) -> None:
-    changes = explanation.largest_changes(5)
-    words = explanation.words
+def _print_changes(explanation: Explanation) -> None:
+    changes, words = explanation.largest_changes(5), explanation.words
     if not any(drawn.any() for drawn in explanation.maps.values()):
-        console.print("[yellow]No source ties any words of this text.[/yellow] Are names spelled as in the text?")
-    if changes:
-        console.print(f"Largest changes of attention in {explanation.place}:")
+        say("No source ties any words of this text. Are names spelled as in the text?", style="yellow")
+    if not changes:
+        say(f"Knowledge did not change the attention of {explanation.place}.")
+        return
+    say(f"Largest changes of attention in {explanation.place}:")
     for row, column in changes:
         before, after = explanation.plain[row, column], explanation.infused[row, column]
-        console.print(
-            f"  {words[row]} reads {words[column]}: {before:.4f} -> {after:.4f}", markup=False, highlight=False
-        )
-    if not changes:
-        console.print(f"Knowledge did not change the attention of {explanation.place}.", highlight=False)
-    if fresh:
-        console.print(
-            "This model is freshly infused: knowledge changes it once it is trained, see infuser train --help."
-        )
-
-
-def _tell_strongest(console: Console, explanation: Explanation) -> None:
-    """Say which head changes most, unless it is the one that was told, or none does."""
-    if explanation.changes is None or not explanation.largest_changes(1):
-        return
-    layer, head = divmod(int(explanation.changes.argmax()), explanation.changes.shape[1])
-    if (layer, head) != (explanation.layer, explanation.head):
-        console.print(f"Attention changes most with --layer {layer} --head {head}", highlight=False)
+        say(f"  {words[row]} reads {words[column]}: {before:.4f} -> {after:.4f}")
+    strongest = explanation.strongest
+    if strongest is not None and strongest != (explanation.layer, explanation.head):
+        say(f"Attention changes most with --layer {strongest[0]} --head {strongest[1]}")

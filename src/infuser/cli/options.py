@@ -16,12 +16,15 @@ import typing
 from collections.abc import Callable
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
 from infuser.errors import InputError
 from infuser.types import Source
+
+if TYPE_CHECKING:
+    from infuser.tables.examples import Columns
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 _KNOWLEDGE = "Knowledge"
@@ -176,12 +179,30 @@ class CacheOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class ColumnOptions:
-    """Which columns of a table hold text, pair and label."""
+class TextColumnOptions:
+    """Which columns of a table hold text and pair."""
 
     text_column: Annotated[str, typer.Option(help="Column that holds the text.")] = "text"
     pair_column: Annotated[
         str | None,
         typer.Option(help="Column that holds the other side of a sentence pair.", show_default="pair, if there is one"),
     ] = None
+
+    def columns(self) -> Columns:
+        """Return the columns as readers of examples take them."""
+        from infuser.tables.examples import Columns
+
+        return Columns(self.text_column, self.pair_column)
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnOptions(TextColumnOptions):
+    """Which columns of a table hold text, pair and label."""
+
     label_column: Annotated[str, typer.Option(help="Column that holds the label.")] = "label"
+
+    def columns(self) -> Columns:
+        """Return the columns as readers of examples take them."""
+        from infuser.tables.examples import Columns
+
+        return Columns(self.text_column, self.pair_column, self.label_column)

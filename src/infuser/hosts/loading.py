@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import torch
 import transformers
 from safetensors import SafetensorError
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
@@ -86,3 +87,10 @@ def longest_input(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) ->
     if anatomy_of(model).counts_from_padding:
         longest -= model.config.pad_token_id + 1
     return min(longest, int(tokenizer.model_max_length))
+
+
+def to_fastest_device(model: PreTrainedModel) -> PreTrainedModel:
+    """Move a model to a GPU if there is one, and return it."""
+    if torch.cuda.is_available():
+        model.to("cuda")  # type: ignore[arg-type]
+    return model

@@ -10,10 +10,10 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from infuser.analysis.answers import probabilities
 from infuser.analysis.diagnose.asking import ask
 from infuser.analysis.diagnose.buckets import defined
 from infuser.analysis.diagnose.result import Channel, Flip
+from infuser.analysis.predict import probabilities
 from infuser.errors import InputError
 from infuser.infused import Infused
 from infuser.sources.corruption import Errors

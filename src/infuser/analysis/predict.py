@@ -1,0 +1,58 @@
+"""What a classifier of whole texts answers: labels and probabilities, one text or a stream of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import islice
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import PreTrainedModel
+
+from infuser.hosts.checkpoints import CLASSIFIER
+from infuser.signals import Collator
+
+
+def classifies(model: PreTrainedModel) -> bool:
+    """Return whether a model gives whole texts labels."""
+    return type(model).__name__.endswith(CLASSIFIER)
+
+
+def label_names(model: PreTrainedModel) -> list[str]:
+    """Return the names of a classifier's labels, or the one name "score" if it answers with a number."""
+    if model.config.num_labels == 1:
+        return ["score"]
+    return [str(name) for _, name in sorted((model.config.id2label or {}).items())]
+
+
+def probabilities(model: PreTrainedModel, logits: Tensor) -> Tensor:
+    """Return what logits (texts, labels) mean: probabilities, or the number itself for a model with one label."""
+    if model.config.num_labels == 1:
+        return logits.float()
+    if model.config.problem_type == "multi_label_classification":
+        return logits.float().sigmoid()
+    return logits.float().softmax(dim=-1)
+
+
+def answer(model: PreTrainedModel, logits: Tensor) -> dict[str, float]:
+    """Return the probability of each label for the first text of a batch."""
+    return dict(zip(label_names(model), probabilities(model, logits)[0].tolist(), strict=True))
+
+
+def predict(
+    model: PreTrainedModel, collator: Collator, examples: Iterable[Mapping[str, Any]], *, batch_size: int = 32
+) -> Iterator[dict[str, Any]]:
+    """Yield each example with the model's label and probabilities, or its score if it answers with a number."""
+    names, waiting = label_names(model), iter(examples)
+    while chunk := list(islice(waiting, batch_size)):
+        with torch.inference_mode():
+            batch = {name: tensor.to(model.device) for name, tensor in collator(chunk).items()}
+            rows = probabilities(model, model(**batch).logits).tolist()
+        for example, row in zip(chunk, rows, strict=True):
+            given = {name: value for name, value in example.items() if value is not None}
+            if len(names) == 1:
+                yield {**given, "score": row[0]}
+            else:
+                shares = dict(zip(names, row, strict=True))
+                yield {**given, "label": max(shares, key=lambda name: shares[name]), "probabilities": shares}
