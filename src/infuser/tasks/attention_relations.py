@@ -1,4 +1,4 @@
-"""What an encoder's attention tells about relations, as tasks: the encoder is read, never trained.
+"""Relations read from an encoder's attention, as tasks: the encoder is read, never trained.
 
     attention-probe        triples are given: is it a relation ("gate"), and which one ("name")?
     attention-extraction   triples are found in raw text and compared with those that the data state
@@ -12,9 +12,11 @@ from __future__ import annotations
 import time
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 
 from infuser.errors import InputError
 from infuser.registry import TASKS
@@ -22,6 +24,7 @@ from infuser.tasks.base import Example, Prediction, Solved, Split, Task, Trainin
 from infuser.tasks.official import find_file
 
 Format = Literal["auto", "jsonl", "trex", "docred", "fewrel", "semeval"]
+_Texts = Sequence["RelationText"]
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
     from infuser.relations.examples import RelationText
     from infuser.relations.model import AttentionRelations
     from infuser.signals import Collator
+    from infuser.types import Source
 
 
 @dataclass(frozen=True)
@@ -41,11 +45,11 @@ class _Relations(Task):
     format: Format = "auto"
     """Of the files: trex, docred, fewrel, semeval, jsonl, or auto."""
     trigger: bool | None = None
-    """Read the words that say the relation; None if all facts of the data have some."""
+    """Read the words that state the relation; None if all facts of the data have some."""
     negatives: float = 1.0
-    """Triples that are none, for each that is one."""
+    """Negative triples per stated one."""
     none_class: bool = False
-    """Let the classifier know "none of them", too."""
+    """Train the classifier with a class for "no relation", too."""
 
     head: ClassVar[str] = "encoder"
     takes_annotations: ClassVar[bool] = False
@@ -56,22 +60,39 @@ class _Relations(Task):
         path = find_file(self.data, {"train": self.train, "dev": self.dev, "test": self.test}[split])
         return [{"text": text.text, "relations": text} for text in read_relations(path, self.format)]
 
-    def _model(self, model: PreTrainedModel, collator: Collator, how: Training) -> AttentionRelations:
+    def solve(
+        self,
+        model: PreTrainedModel,
+        collator: Collator,
+        train: Sequence[Example],
+        asked: Sequence[Example],
+        how: Training,
+        *,
+        dev: Sequence[Example] | None = None,
+    ) -> Solved:
+        """Fit classifiers on the triples of the training texts, and answer for the texts in `asked`."""
+        from infuser.relations.encoders import Encoder
+        from infuser.relations.model import AttentionRelations
+
         if how.spectral is not None:
             raise InputError(
                 "The encoder is read here, not trained, so SR has nothing to act on. Take spectral out of the method."
             )
-        from infuser.relations.encoders import Encoder
-        from infuser.relations.model import AttentionRelations
-
+        started = time.perf_counter()
         encoder = Encoder(model.train(False), collator.tokenizer, tuple(collator.sources))
-        return AttentionRelations(
-            encoder,
-            trigger=self.trigger,
-            negatives=self.negatives,
-            none_class=self.none_class,
-            seed=how.settings.seed,
+        classifiers = AttentionRelations(
+            encoder, trigger=self.trigger, negatives=self.negatives, none_class=self.none_class, seed=how.settings.seed
         )
+        self._fit(classifiers, [one["relations"] for one in train], [one["relations"] for one in dev or ()])
+        trained = time.perf_counter()
+        predictions = self._predict(classifiers, [one["relations"] for one in asked])
+        return Solved(predictions, [], trained - started, time.perf_counter() - trained)
+
+    def _fit(self, classifiers: AttentionRelations, texts: _Texts, dev: _Texts) -> None:
+        classifiers.fit(texts)
+
+    def _predict(self, classifiers: AttentionRelations, texts: _Texts) -> list[Prediction]:
+        raise NotImplementedError
 
 
 @TASKS.register("attention-probe")
@@ -89,54 +110,30 @@ class AttentionProbe(_Relations):
         """Return the relations of the facts of a text, in their order."""
         return [triple.relation for triple in _facts(example["relations"])]
 
-    def solve(
-        self,
-        model: PreTrainedModel,
-        collator: Collator,
-        train: Sequence[Example],
-        asked: Sequence[Example],
-        how: Training,
-        *,
-        dev: Sequence[Example] | None = None,
-    ) -> Solved:
-        """Fit on the training triples, and answer for those of the texts that are asked about."""
+    def _predict(self, classifiers: AttentionRelations, texts: _Texts) -> list[Prediction]:
         from infuser.relations.negatives import sample_negatives
 
-        started = time.perf_counter()
-        fitted = self._model(model, collator, how).fit([one["relations"] for one in train])
-        trained = time.perf_counter()
-        texts = [replace(one["relations"], triples=tuple(_facts(one["relations"]))) for one in asked]
-        if self.question == "gate":
-            none = sample_negatives(texts, per_triple=1.0, seed=how.settings.seed)
-            both = [
-                replace(text, triples=(*text.triples, *other.triples)) for text, other in zip(texts, none, strict=True)
-            ]
-            decided, readable = fitted.decide(both)
-            said = iter((np.where(readable, decided.gate, 0.0) > 0.5).tolist())  # one that cannot be read is none
-            predictions: list[Prediction] = [[next(said) for _ in text.triples] for text in both]
-        else:
-            decided, readable = fitted.decide(texts)
-            names = np.where(readable, fitted.classes_[1 + decided.best], "")
-            said = iter(names.tolist())
-            predictions = [[next(said) for _ in text.triples] for text in texts]
-        return Solved(predictions, [], trained - started, time.perf_counter() - trained)
+        stated = [replace(text, triples=tuple(_facts(text))) for text in texts]
+        if self.question == "name":
+            decided, readable = classifiers.decide(stated)
+            return _by_text(stated, np.where(readable, classifiers.classes_[1 + decided.best], ""))
+        negatives = sample_negatives(stated, per_triple=1.0, seed=classifiers.seed)
+        pairs = zip(stated, negatives, strict=True)
+        both = [replace(text, triples=(*text.triples, *other.triples)) for text, other in pairs]
+        decided, readable = classifiers.decide(both)
+        return _by_text(both, np.where(readable, decided.gate, 0.0) > 0.5)  # an unreadable triple is no relation
 
     def score(self, golds: Sequence[Any], predictions: Sequence[Prediction]) -> dict[str, float]:
         """Return accuracy of the gate, or the means over relations of precision, recall and F1."""
-        if self.question == "gate":  # facts stand first, then as many that are none
-            right = [
-                answer == (at < len(gold))
-                for gold, of in zip(golds, predictions, strict=True)
-                for at, answer in enumerate(of)
-            ]
+        if self.question == "gate":  # facts stand first, then as many negatives
+            pairs = zip(golds, predictions, strict=True)
+            right = [answer == (at < len(gold)) for gold, of in pairs for at, answer in enumerate(of)]
             return {"accuracy": float(np.mean(right))}
         from sklearn.metrics import precision_recall_fscore_support
 
-        truth = [relation for gold in golds for relation in gold]
-        said = [relation for of in predictions for relation in of]
-        labels = sorted(set(truth))
+        truth, named = ([relation for of_text in some for relation in of_text] for some in (golds, predictions))
         precision, recall, f1, _ = precision_recall_fscore_support(
-            truth, said, labels=labels, average="macro", zero_division=0.0
+            truth, named, labels=sorted(set(truth)), average="macro", zero_division=0.0
         )
         return {"macro-f1": float(f1), "macro-precision": float(precision), "macro-recall": float(recall)}
 
@@ -159,40 +156,30 @@ class AttentionExtraction(_Relations):
         """Return how many facts a text states; what was found of them is in the prediction."""
         return len(_facts(example["relations"]))
 
-    def solve(
-        self,
-        model: PreTrainedModel,
-        collator: Collator,
-        train: Sequence[Example],
-        asked: Sequence[Example],
-        how: Training,
-        *,
-        dev: Sequence[Example] | None = None,
-    ) -> Solved:
-        """Fit and tune, extract, and return for each text: gold, found, right among found, right among gold."""
+    def _fit(self, classifiers: AttentionRelations, texts: _Texts, dev: _Texts) -> None:
+        from infuser.relations.extracting import propose_all
+        from infuser.relations.tuning import best_thresholds
+
+        classifiers.fit(texts, spans=self._span_sources)
+        if dev:
+            proposed = propose_all(classifiers, dev, self._span_sources)
+            tuned = best_thresholds(dev, proposed, match=self.match) or classifiers.thresholds_
+            classifiers.model_ = replace(classifiers.model_, thresholds=tuned)
+
+    def _predict(self, classifiers: AttentionRelations, texts: _Texts) -> list[Prediction]:
+        """Extract, and return for each text: gold, found, right among found, right among gold."""
         from infuser.relations.extracting import propose_all, say
         from infuser.relations.scores import score_relations
-        from infuser.relations.tuning import best_thresholds
-        from infuser.sources.spacy_pipelines import SpacyEntities, SpacyPhrases
-        from infuser.types import Source
 
-        started = time.perf_counter()
-        spans: list[Source] = [SpacyEntities(), SpacyPhrases()] if self.spans == "spacy" else []
-        fitted = self._model(model, collator, how).fit([one["relations"] for one in train], spans=spans)
-        thresholds = fitted.thresholds_
-        if dev:
-            tuned = [one["relations"] for one in dev]
-            thresholds = best_thresholds(tuned, propose_all(fitted, tuned, spans), match=self.match) or thresholds
-        trained = time.perf_counter()
-        texts = [one["relations"] for one in asked]
-        proposed = propose_all(fitted, texts, spans)
-        found = [
-            [one.triple for one in say(text.text, of_text, thresholds)]
-            for text, of_text in zip(texts, proposed, strict=True)
-        ]
-        counted = score_relations(texts, found, match=self.match).documents
-        predictions: list[Prediction] = [list(astuple(one)) for one in counted]
-        return Solved(predictions, [], trained - started, time.perf_counter() - trained)
+        pairs = zip(texts, propose_all(classifiers, texts, self._span_sources), strict=True)
+        found = [[one.triple for one in say(text.text, some, classifiers.thresholds_)] for text, some in pairs]
+        return [list(astuple(one)) for one in score_relations(texts, found, match=self.match).documents]
+
+    @cached_property
+    def _span_sources(self) -> list[Source]:
+        from infuser.sources.spacy_pipelines import SpacyEntities, SpacyPhrases
+
+        return [SpacyEntities(), SpacyPhrases()] if self.spans == "spacy" else []
 
     def score(self, golds: Sequence[Any], predictions: Sequence[Prediction]) -> dict[str, float]:
         """Return precision, recall and F1 over all texts."""
@@ -206,3 +193,9 @@ def _facts(text: RelationText) -> list[Any]:
     from infuser.relations.negatives import is_fact
 
     return [triple for triple in text.triples if is_fact(triple)]
+
+
+def _by_text(texts: _Texts, answers: NDArray[Any]) -> list[Prediction]:
+    """Return the answers to the triples of each text."""
+    rest = iter(answers.tolist())
+    return [[next(rest) for _ in text.triples] for text in texts]

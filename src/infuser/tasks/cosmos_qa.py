@@ -11,14 +11,12 @@ encoder, the tokenizer cuts the longer one, which is the story.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from infuser.registry import TASKS
 from infuser.tables.files import BadRow, Place
-from infuser.tables.records import read_records
 from infuser.tasks.base import Example, Split, Task
-from infuser.tasks.official import dataset_records, find_file, is_datasets_name
+from infuser.tasks.official import official_records
 
 _FILES: dict[Split, tuple[str, ...]] = {
     "train": ("train.csv",),
@@ -31,7 +29,6 @@ _HIDDEN = ("", "None", "-1")
 
 
 @TASKS.register("cosmos-qa")
-@dataclass(frozen=True)
 class CosmosQa(Task):
     """Which of four answers to a question about a story is right."""
 
@@ -39,8 +36,7 @@ class CosmosQa(Task):
 
     def read(self, split: Split) -> list[Example]:
         """Return the questions of a split, each with its four choices; those of the test part have no label."""
-        named = is_datasets_name(self.data)
-        records = dataset_records(self.data, split) if named else read_records(find_file(self.data, *_FILES[split]))
+        records = official_records(self.data, split, *_FILES[split])
         return [_example(place, record, hidden=split == "test") for place, record in records]
 
 

@@ -8,19 +8,24 @@ from typing import Any
 
 from infuser.errors import InputError, MissingExtraError
 from infuser.tables.files import Place
-from infuser.tables.records import Record
+from infuser.tables.records import Record, read_records
 
 _PREFIX = "datasets:"
 _SPLITS = {"dev": ("validation", "dev"), "train": ("train",), "test": ("test",)}
 
 
 def is_datasets_name(data: str) -> bool:
-    """Tell whether data are named for the datasets library and not by a folder."""
+    """Return whether data are a name of the datasets library and not a folder."""
     return data.startswith(_PREFIX)
 
 
+def official_records(data: str, split: str, *names: str) -> Iterator[Record]:
+    """Return the rows of a split of the datasets library, or of the first of these files that the folder holds."""
+    return dataset_records(data, split) if is_datasets_name(data) else read_records(find_file(data, *names))
+
+
 def find_file(data: str, *names: str) -> Path:
-    """Return the first of these files that the folder holds, packed by gzip or not, or say what was looked for."""
+    """Return the first of these files that the folder holds, gzipped or not; else raise and list both."""
     folder = Path(data)
     if not folder.is_dir():
         raise InputError(

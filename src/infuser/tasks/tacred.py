@@ -22,9 +22,9 @@ from infuser.registry import TASKS
 from infuser.relations.examples import NO_RELATION, RelationText, Triple
 from infuser.relations.readers_common import Tokens, Unreadable, is_text
 from infuser.tables.files import BadRow
-from infuser.tables.records import Record, read_records
+from infuser.tables.records import Record
 from infuser.tasks.base import Split
-from infuser.tasks.official import dataset_records, find_file, is_datasets_name
+from infuser.tasks.official import official_records
 from infuser.tasks.relation_classification import RelationClassification
 from infuser.types import Span
 
@@ -40,18 +40,13 @@ class Tacred(RelationClassification):
 
     def texts(self, split: Split) -> Iterator[RelationText]:
         """Yield the texts of a split."""
-        return read_tacred(self._records(split))
+        return read_tacred(official_records(self.data, split, f"{split}.json", f"data/json/{split}.json"))
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
         """The relations of the training part; "no_relation" is class 0, the one that is never a hit."""
         relations = {text.triples[0].relation for text in self.texts("train")}
         return (NO_RELATION, *sorted(relations - {NO_RELATION}))
-
-    def _records(self, split: Split) -> Iterator[Record]:
-        if is_datasets_name(self.data):
-            return dataset_records(self.data, split)
-        return read_records(find_file(self.data, f"{split}.json", f"data/json/{split}.json"))
 
 
 def read_tacred(records: Iterable[Record]) -> Iterator[RelationText]:
