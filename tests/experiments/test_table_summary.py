@@ -14,7 +14,7 @@ from infuser.experiments.table_summary import summarise
 from infuser.registry import TASKS
 from infuser.reports.bench_table import table_grid, table_verdicts
 from infuser.stats.metrics import get_metric
-from infuser.tasks.glue import glue_average
+from infuser.tasks.glue_totals import glue_average
 
 
 @pytest.fixture(scope="module")

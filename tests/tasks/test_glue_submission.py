@@ -8,7 +8,7 @@ import pytest
 
 from infuser.errors import InputError
 from infuser.tasks.glue import Cola, Mnli, Rte, StsB, Wnli
-from infuser.tasks.glue_submission import write_submission, write_zip
+from infuser.tasks.glue_totals import write_submission, write_zip
 
 
 @pytest.mark.parametrize(

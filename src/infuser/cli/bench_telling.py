@@ -103,7 +103,7 @@ def write_glue_submission(
     from infuser.experiments.cells import Cell, Results
     from infuser.experiments.making import make_task
     from infuser.tasks.glue import Glue
-    from infuser.tasks.glue_submission import write_submission, write_zip
+    from infuser.tasks.glue_totals import write_submission, write_zip
 
     results = Results(run)
     bench = results.settings()

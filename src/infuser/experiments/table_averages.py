@@ -54,7 +54,7 @@ def averages_of(plan: Plan) -> list[Average]:
     """Return the averages that the settings ask for."""
     if not plan.average:
         return []
-    from infuser.tasks.glue import glue_average
+    from infuser.tasks.glue_totals import glue_average
 
     zeros = {name: dict.fromkeys(task.metrics, 0.0) for name, task in plan.tasks.items()}
     found = []

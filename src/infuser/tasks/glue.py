@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from statistics import fmean
 from typing import Any, ClassVar
 
 from infuser.errors import InputError
@@ -32,6 +31,7 @@ class Glue(Task):
     skip_bad: bool = False
     """Leave out training rows that cannot be read, and log how many; the official file of QQP has some."""
 
+    metrics: ClassVar[tuple[str, ...]] = ("accuracy",)
     sides: ClassVar[Sides]
     """Of the official files."""
     hub_sides: ClassVar[Sides]
@@ -63,7 +63,7 @@ class Glue(Task):
         if n_bad:
             logger.warning("%s that cannot be read left out of %s", counted(n_bad, "training row"), self.data)
         if not examples:
-            raise InputError(f"The {split} part in {self.data!r} holds no rows. Fetch the file again.")
+            raise InputError(f"The {split} part in {self.data!r} holds no rows. Download the file again.")
         return examples
 
     def head_options(self) -> dict[str, Any]:
@@ -78,16 +78,19 @@ class Glue(Task):
         return split
 
     def _rows(self, split: Split) -> Iterator[Record | BadRow]:
-        return tsv_records(find_file(self.data, f"{split}.tsv"))
+        return tsv_records(find_file(self.data, self._file(split)))
+
+    def _file(self, split: Split) -> str:
+        return f"{split}.tsv"
 
     def _label(self, place: Place, cells: Mapping[str, Any]) -> int | float:
-        said = text_cell(place, cells, self.label)
+        written = text_cell(place, cells, self.label)
         if not self.labels:
-            return read_similarity(place, said)
+            return read_similarity(place, written)
         spellings = [self.spell(label) for label in range(len(self.labels))]
-        if said not in spellings:
-            raise BadRow(place, f"has the label {said[:40]!r}, not one of {', '.join(spellings)}", str(cells))
-        return spellings.index(said)
+        if written not in spellings:
+            raise BadRow(place, f"has the label {written[:40]!r}, not one of {', '.join(spellings)}", str(cells))
+        return spellings.index(written)
 
     def _hub_label(self, place: Place, row: Mapping[str, Any], split: Split) -> int | float | None:
         label = row.get("label")
@@ -101,7 +104,6 @@ class Glue(Task):
 
 
 @TASKS.register("cola")
-@dataclass(frozen=True)
 class Cola(Glue):
     """Is this sentence acceptable English? Matthews correlation. 8,551 / 1,043 / 1,063 sentences."""
 
@@ -122,17 +124,14 @@ class Sst2(Glue):
     labelled_test: bool = False
     """Read the test part from `test-labeled.tsv`, which some distributions have."""
 
-    metrics = ("accuracy",)
     sides = hub_sides = ("sentence", None)
     labels = ("negative", "positive")
 
-    def _rows(self, split: Split) -> Iterator[Record | BadRow]:
-        labelled = split == "test" and self.labelled_test
-        return tsv_records(find_file(self.data, "test-labeled.tsv" if labelled else f"{split}.tsv"))
+    def _file(self, split: Split) -> str:
+        return "test-labeled.tsv" if split == "test" and self.labelled_test else f"{split}.tsv"
 
 
 @TASKS.register("mrpc")
-@dataclass(frozen=True)
 class Mrpc(Glue):
     """Do two sentences of the news say the same? F1 and accuracy. 3,668 / 408 / 1,725 pairs.
 
@@ -165,7 +164,6 @@ def _ids(row: Record | BadRow) -> tuple[str, str]:
 
 
 @TASKS.register("sts-b")
-@dataclass(frozen=True)
 class StsB(Glue):
     """How alike in meaning are two sentences, from 0 to 5? Pearson and Spearman. 5,749 / 1,500 / 1,379 pairs."""
 
@@ -175,7 +173,6 @@ class StsB(Glue):
 
 
 @TASKS.register("qqp")
-@dataclass(frozen=True)
 class Qqp(Glue):
     """Do two questions of Quora ask the same? F1 and accuracy. 363,846 / 40,430 / 390,965 pairs."""
 
@@ -197,7 +194,6 @@ class Mnli(Glue):
     matched: bool = True
     """Read the matched dev and test parts; else the mismatched ones."""
 
-    metrics = ("accuracy",)
     sides = ("sentence1", "sentence2")
     label = "gold_label"
     hub_sides = ("premise", "hypothesis")
@@ -205,69 +201,36 @@ class Mnli(Glue):
     named = True
 
     def _hub_split(self, split: Split) -> str:
-        part = {"train": "train", "dev": "validation", "test": "test"}[split]
-        return part if split == "train" else f"{part}_{self._genres}"
+        return self._part(split).replace("dev_", "validation_")
 
-    def _rows(self, split: Split) -> Iterator[Record | BadRow]:
-        return tsv_records(find_file(self.data, "train.tsv" if split == "train" else f"{split}_{self._genres}.tsv"))
+    def _file(self, split: Split) -> str:
+        return f"{self._part(split)}.tsv"
 
-    @property
-    def _genres(self) -> str:
-        return "matched" if self.matched else "mismatched"
+    def _part(self, split: Split) -> str:
+        return split if split == "train" else f"{split}_{'matched' if self.matched else 'mismatched'}"
 
 
 @TASKS.register("qnli")
-@dataclass(frozen=True)
 class Qnli(Glue):
     """Does the sentence hold the answer to the question? Accuracy. 104,743 / 5,463 / 5,463 pairs."""
 
-    metrics = ("accuracy",)
     sides = hub_sides = ("question", "sentence")
     labels = ("entailment", "not_entailment")
     named = True
 
 
 @TASKS.register("rte")
-@dataclass(frozen=True)
 class Rte(Glue):
     """Does the first text entail the second? Accuracy. 2,490 / 277 / 3,000 pairs."""
 
-    metrics = ("accuracy",)
     sides = hub_sides = ("sentence1", "sentence2")
     labels = ("entailment", "not_entailment")
     named = True
 
 
 @TASKS.register("wnli")
-@dataclass(frozen=True)
 class Wnli(Glue):
     """Does the sentence follow with its pronoun replaced? Accuracy. 635 / 71 / 146 pairs."""
 
-    metrics = ("accuracy",)
     sides = hub_sides = ("sentence1", "sentence2")
     labels = ("not_entailment", "entailment")
-
-
-_AVERAGED = ("cola", "sst-2", "mrpc", "sts-b", "qqp", "mnli", "qnli", "rte")
-_MNLI_PARTS = ("mnli", "mnli-m", "mnli-mm")
-
-
-def glue_average(scores: Mapping[str, Mapping[str, float]], *, with_wnli: bool = False) -> float:
-    """Return the mean over the tasks of the mean of each task's metrics, from scores by task and metric.
-
-    Without WNLI, as most papers have it, eight tasks count. MNLI is one of them: matched ("mnli" or "mnli-m") and
-    mismatched ("mnli-mm") are averaged first where both are there. All tasks must be: a mean over fewer is another
-    number.
-    """
-    wanted = (*_AVERAGED, *(("wnli",) if with_wnli else ()))
-    parts = {name: _MNLI_PARTS if name == "mnli" else (name,) for name in wanted}
-    missing = [name for name in wanted if not any(part in scores for part in parts[name])]
-    if missing:
-        raise InputError(
-            f"The average of GLUE is over {', '.join(wanted)}, but there are no scores of {', '.join(missing)}. Run "
-            "them, too, or average what there is yourself and say so."
-        )
-    return fmean(
-        fmean(fmean(scores[part][metric] for metric in TASKS[name].metrics) for part in parts[name] if part in scores)
-        for name in wanted
-    )

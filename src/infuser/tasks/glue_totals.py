@@ -1,10 +1,11 @@
-"""Answers to the test parts of GLUE as the files that its server takes: one .tsv per set, packed into one .zip."""
+"""The whole of GLUE: its average, and the files that its server takes: one .tsv per set, packed into one .zip."""
 
 from __future__ import annotations
 
 import zipfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,8 @@ _FILES = {
 """The name of each set's file, and how many rows its test part has."""
 
 _WANTED = (*(name for name, _ in _FILES.values()), "AX.tsv")
+_AVERAGED = ("cola", "sst-2", "mrpc", "sts-b", "qqp", "mnli", "qnli", "rte")
+_MNLI_PARTS = ("mnli", "mnli-m", "mnli-mm")
 
 
 def write_submission(task: Glue, predictions: Sequence[Sequence[float]], folder: str | Path) -> Path:
@@ -67,3 +70,24 @@ def write_zip(folder: str | Path, path: str | Path) -> list[str]:
         for name in there:
             archive.write(Path(folder) / name, name)
     return [name for name in _WANTED if name not in there]
+
+
+def glue_average(scores: Mapping[str, Mapping[str, float]], *, with_wnli: bool = False) -> float:
+    """Return the mean over the tasks of the mean of each task's metrics, from scores by task and metric.
+
+    Without WNLI, as most papers have it, eight tasks count. MNLI is one of them: matched ("mnli" or "mnli-m") and
+    mismatched ("mnli-mm") are averaged first where both are there. All tasks must be: a mean over fewer is another
+    number.
+    """
+    wanted = (*_AVERAGED, "wnli") if with_wnli else _AVERAGED
+    parts = {name: _MNLI_PARTS if name == "mnli" else (name,) for name in wanted}
+    missing = [name for name in wanted if not any(part in scores for part in parts[name])]
+    if missing:
+        raise InputError(
+            f"The average of GLUE is over {', '.join(wanted)}, but there are no scores of {', '.join(missing)}. Run "
+            "them, too, or average what there is yourself and say so."
+        )
+    return fmean(
+        fmean(fmean(scores[part][metric] for metric in TASKS[name].metrics) for part in parts[name] if part in scores)
+        for name in wanted
+    )
