@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 
 from infuser.registry import TASKS
 from infuser.tasks.fewrel import FewRel
-from infuser.tasks.relation_classification import parted
+from infuser.tasks.relation_classification import draw_parts
 from infuser.tasks.semeval_2010_8 import SemEval2010Task8
 from infuser.tasks.tacred import Tacred
 
 
 @given(st.lists(st.sampled_from("abc")), st.sampled_from([["dev"], ["dev", "test"]]))
 def test_every_label_keeps_examples_to_train_on(labels: list[str], held_out: list[Any]):
-    parts = parted(labels, held_out)
-    assert parted(labels, held_out) == parts
+    parts = draw_parts(labels, held_out)
+    assert draw_parts(labels, held_out) == parts
     for label, n_examples in Counter(labels).items():
         counts = Counter(part for part, other in zip(parts, labels, strict=True) if other == label)
         n_held = max(1, n_examples // 10) if n_examples > len(held_out) else 0

@@ -10,7 +10,14 @@ from tasks.small_questions import QUESTIONS, TASK
 from infuser.errors import InputError
 from infuser.signals import Collator
 from infuser.tasks.base import Training
-from infuser.tasks.span_windows import Reading, WindowCollator, find_answer, read_windows, training_windows, windows_of
+from infuser.tasks.span_windows import (
+    PassageAnswer,
+    WindowCollator,
+    find_answer,
+    read_windows,
+    training_windows,
+    windows_of,
+)
 from infuser.training import TrainSettings
 
 
@@ -112,13 +119,13 @@ def test_the_best_span_lies_in_the_passage_and_is_no_longer_than_allowed():
     passages = ["a river of the old, big town is", "town old", "!", ""]
     windows = windows_of({"text": "the river town", "pair": passages})
 
-    def read(most: int, batch_size: int = 64) -> list[Reading]:
+    def read(most: int, batch_size: int = 64) -> list[PassageAnswer]:
         return read_windows(model, Collator(tokenizer), windows, max_answer_tokens=most, batch_size=batch_size)
 
     found = read(16)
-    assert found[0] == Reading(9 + 4.5 - 1.5, "river of the old, big town")
-    assert found[1] == Reading(5 - 1.5, "old")
-    assert found[2:] == [Reading(float("-inf"), "")] * 2
-    assert read(4)[0] == Reading(5 + 4.5 - 1.5, "old, big town")  # the comma is a token, too
-    assert read(3)[0] == Reading(9 - 1.5, "river")
+    assert found[0] == PassageAnswer(9 + 4.5 - 1.5, "river of the old, big town")
+    assert found[1] == PassageAnswer(5 - 1.5, "old")
+    assert found[2:] == [PassageAnswer(float("-inf"), "")] * 2
+    assert read(4)[0] == PassageAnswer(5 + 4.5 - 1.5, "old, big town")  # the comma is a token, too
+    assert read(3)[0] == PassageAnswer(9 - 1.5, "river")
     assert read(16, batch_size=1) == found

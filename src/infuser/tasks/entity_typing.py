@@ -36,9 +36,9 @@ logger = logging.getLogger(__name__)
 
 _GENERAL = frozenset(["entity", "event", "group", "location", "object", "organization", "person", "place", "time"])
 
-_YES = 1.0  # any logit above 0 says yes
+_YES = 1.0  # a logit above 0 predicts the type
 
-Mention = tuple[str, Span, tuple[str, ...]]
+TypedMention = tuple[str, Span, tuple[str, ...]]
 """A text, where the mention stands in it, and its types in order."""
 
 
@@ -78,7 +78,7 @@ class EntityTyping(Task):
         """Return 1 for each type that the mention has and 0 for the others."""
         return [int(label) for label in example["label"]]
 
-    def _mentions(self, split: Split) -> Iterator[tuple[Place, Mention]]:
+    def _mentions(self, split: Split) -> Iterator[tuple[Place, TypedMention]]:
         n_empty = 0
         for place, row in self._records(split):
             text, mention, types = _of_choi(place, row) if "mention_span" in row else _of_ernie(place, row)
@@ -99,13 +99,11 @@ class EntityTyping(Task):
 
 
 @TASKS.register("open-entity")
-@dataclass(frozen=True)
 class OpenEntity(EntityTyping):
     """The nine general types of OpenEntity."""
 
 
 @TASKS.register("figer")
-@dataclass(frozen=True)
 class Figer(EntityTyping):
     """The fine types of FIGER, "/person/artist"; its training part is labelled by distant supervision."""
 
@@ -122,7 +120,7 @@ def _with_likeliest(logits: Sequence[float]) -> list[float]:
     return [max(logit, _YES) if logit == highest else logit for logit in logits]
 
 
-def _of_ernie(place: Place, row: dict[str, Any]) -> Mention:
+def _of_ernie(place: Place, row: dict[str, Any]) -> TypedMention:
     text, start, end = row.get("sent"), row.get("start"), row.get("end")
     if not isinstance(text, str) or not text.strip():
         raise BadRow(place, f"has no text as 'sent' but {text!r:.40}", advice="Its keys: sent, start, end, labels.")
@@ -131,7 +129,7 @@ def _of_ernie(place: Place, row: dict[str, Any]) -> Mention:
     return text, Span(start, end), _types(place, row, "labels")
 
 
-def _of_choi(place: Place, row: dict[str, Any]) -> Mention:
+def _of_choi(place: Place, row: dict[str, Any]) -> TypedMention:
     left, mention, right = (row.get(key) for key in ("left_context_token", "mention_span", "right_context_token"))
     if not isinstance(mention, str) or not _are_words(left) or not _are_words(right):
         advice = "Its keys: left_context_token, mention_span, right_context_token, y_str."
@@ -142,8 +140,8 @@ def _of_choi(place: Place, row: dict[str, Any]) -> Mention:
     return text, Span(len(before), len(before) + len(mention)), types
 
 
-def _are_words(said: Any) -> TypeGuard[list[str]]:
-    return isinstance(said, list) and all(isinstance(word, str) for word in said)
+def _are_words(value: Any) -> TypeGuard[list[str]]:
+    return isinstance(value, list) and all(isinstance(word, str) for word in value)
 
 
 def _types(place: Place, row: dict[str, Any], key: str) -> tuple[str, ...]:

@@ -23,10 +23,12 @@ from infuser.registry import TASKS
 from infuser.relations.examples import RelationText
 from infuser.relations.readers_common import Unreadable, is_text
 from infuser.relations.readers_fewrel import fewrel_example, read_fewrel
-from infuser.tables.files import BadRow
+from infuser.tables.files import Place
 from infuser.tasks.base import Split
 from infuser.tasks.official import dataset_records, find_file, is_datasets_name
-from infuser.tasks.relation_classification import Refusing, RelationClassification, of_part
+from infuser.tasks.relation_classification import NoSkipping, RelationClassification, read_texts, select_part
+
+_HUB_ADVICE = "Its columns: relation, tokens, head and tail {text, type, indices}."
 
 
 @TASKS.register("fewrel")
@@ -41,31 +43,26 @@ class FewRel(RelationClassification):
 
     def texts(self, split: Split) -> Iterator[RelationText]:
         """Yield the texts of a split."""
-        return iter(of_part(self._all(), split, ["dev", "test"]))
+        return iter(select_part(self._all(), split, ["dev", "test"]))
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
-        """The ids of the relations; there is none for "no relation"."""
+        """The ids of the relations; there is no class "no relation"."""
         return tuple(sorted({text.triples[0].relation for text in self._all()}))
 
     def _all(self) -> Iterator[RelationText]:
         if is_datasets_name(self.data):
-            return _of_the_hub(self.data, self.part)
-        return read_fewrel(find_file(self.data, f"{self.part}.json"), Refusing())
+            return read_texts(dataset_records(self.data, self.part), _hub_text, advice=_HUB_ADVICE)
+        return read_fewrel(find_file(self.data, f"{self.part}.json"), NoSkipping())
 
 
-def _of_the_hub(data: str, part: str) -> Iterator[RelationText]:
-    for place, row in dataset_records(data, part):
-        try:
-            if not is_text(row.get("relation")):
-                raise Unreadable(f"its 'relation' is no text but {row.get('relation')!r:.40}")
-            said = {"tokens": row.get("tokens"), "h": _entity(row.get("head")), "t": _entity(row.get("tail"))}
-            yield fewrel_example(said, row["relation"], "")
-        except Unreadable as error:
-            advice = "Its columns: relation, tokens, head and tail {text, type, indices}."
-            raise BadRow(place, f"cannot be read: {error}", row, advice=advice) from error
+def _hub_text(place: Place, row: dict[str, Any]) -> RelationText:
+    if not is_text(row.get("relation")):
+        raise Unreadable(f"its 'relation' is no text but {row.get('relation')!r:.40}")
+    entities = {"h": _entity(row.get("head")), "t": _entity(row.get("tail"))}
+    return fewrel_example({"tokens": row.get("tokens"), **entities}, row["relation"], "")
 
 
-def _entity(said: Any) -> list[Any] | None:
-    """Return an entity as the files have it; None where it is none."""
-    return [said.get("text"), said.get("type"), said.get("indices")] if isinstance(said, dict) else None
+def _entity(value: Any) -> list[Any] | None:
+    """Return an entity as the files have it, or None."""
+    return [value.get("text"), value.get("type"), value.get("indices")] if isinstance(value, dict) else None

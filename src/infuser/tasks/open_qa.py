@@ -57,7 +57,7 @@ class OpenQa(Task):
         *,
         dev: Sequence[Example] | None = None,
     ) -> TrainResult:
-        """Fine-tune the model on the passages of these questions; `dev` and `patience` have no say in it."""
+        """Fine-tune the model on the passages of these questions; `dev` and `patience` are ignored."""
         from infuser.training import train
 
         windows = [window for example in examples for window in training_windows(example, n_negatives=self.n_negatives)]
@@ -74,13 +74,10 @@ class OpenQa(Task):
         self, model: PreTrainedModel, collator: Collator, examples: Sequence[Example], *, batch_size: int = 64
     ) -> list[Prediction]:
         """Return the best span over all passages of each question, as it is written there."""
-        windows = [windows_of(example) for example in examples]
-        flat = [window for of_question in windows for window in of_question]
-        read = read_windows(model, collator, flat, max_answer_tokens=self.max_answer_tokens, batch_size=batch_size)
-        readings = iter(read)
-        return [
-            max((next(readings) for _ in of_question), key=lambda found: found.score).text for of_question in windows
-        ]
+        windows = [window for example in examples for window in windows_of(example)]
+        most = self.max_answer_tokens
+        answers = iter(read_windows(model, collator, windows, max_answer_tokens=most, batch_size=batch_size))
+        return [max((next(answers) for _ in example["pair"]), key=lambda one: one.score).text for example in examples]
 
     def score(self, golds: Sequence[Any], predictions: Sequence[Prediction]) -> dict[str, float]:
         """Return F1 and exact match, as shares between 0 and 1."""
@@ -95,12 +92,12 @@ class OpenQa(Task):
         }
 
     def question(self, place: Place, asked: object, answer: object, passages: Sequence[object], *, id: str) -> Example:
-        """Return the example of one row of data, or say what is wrong with it."""
+        """Return the example of one row of data; raise BadRow if the row is malformed."""
         for name, value in (("question", asked), ("answer", answer)):
             if not isinstance(value, str) or not value.strip():
                 raise BadRow(place, f"has no {name} that is a text but {value!r}", advice="Fill it in or drop the row.")
         for passage in passages:
             if not isinstance(passage, str):
                 raise BadRow(place, f"has a passage that is no text but {passage!r}")
-        # a question that nothing was found for still counts: it is answered with nothing
+        # a question without passages still counts: its answer is empty
         return {"text": asked, "pair": list(passages[: self.max_passages]) or [""], "answers": [answer], "id": id}

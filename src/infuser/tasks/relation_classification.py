@@ -1,11 +1,11 @@
-"""What tasks share in which two mentions of a text are given and their relation is asked for.
+"""Shared by `tacred`, `semeval_2010_8` and `fewrel`: two marked mentions of a text, whose relation is predicted.
 
-One file each: `tacred`, `semeval_2010_8`, `fewrel`. The mentions are marked in the text, see `entity_markers`.
+See `entity_markers` for the marks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,17 +14,20 @@ from typing import Any
 
 from infuser.errors import InputError
 from infuser.relations.examples import RelationText
+from infuser.relations.readers_common import Unreadable
 from infuser.tables.files import BadRow, Place
+from infuser.tables.records import Record
 from infuser.tables.skipped import Skipped
 from infuser.tasks.base import Example, Split, Task, class_options
 from infuser.tasks.entity_markers import Markers, mark
 
 _SEED = 13
+_ADVICE = "Correct it or download the file again."
 
 
 @dataclass(frozen=True)
 class RelationClassification(Task):
-    """Which relation two marked mentions have; a kind says where its texts come from and which labels there are."""
+    """Which relation two marked mentions have; a subclass reads its texts and lists its labels."""
 
     markers: Markers = "typed"
     """How the two mentions are marked: "typed" with their types, where the data have them, "plain", or "none"."""
@@ -53,28 +56,44 @@ class RelationClassification(Task):
             known = ", ".join(self.labels[:5])
             raise InputError(
                 f"{self.data}: example {text.name or text.text[:60]!r} of the {split} part has the relation "
-                f"{triple.relation!r}, which is none of the {len(places)} known ones ({known}, ...). Mend it, or check "
+                f"{triple.relation!r}, not one of the {len(places)} known ones ({known}, ...). Correct it, or check "
                 "that all parts are of the same release."
             )
         marked = mark(text.text, triple.head, triple.tail, self.markers)
         return {"text": marked, "label": places[triple.relation], "id": text.name}
 
 
-class Refusing(Skipped):
+class NoSkipping(Skipped):
     """Makes a reader that skips bad rows stop at the first: a benchmark with rows left out is another one."""
 
     def add(self, path: str | Path, number: int, why: str, row: object, *, unit: str = "line") -> None:
         """Raise the row as an error."""
-        raise BadRow(
-            Place(Path(path), number, unit), f"cannot be read: {why}", row, advice="Mend it or fetch it again."
-        )
+        raise BadRow(Place(Path(path), number, unit), f"cannot be read: {why}", row, advice=_ADVICE)
 
 
-def parted(labels: Sequence[str], held_out: Sequence[Split]) -> list[Split]:
-    """Return which part each example belongs to: of every label a tenth goes to each part held out, the rest to train.
+def read_texts(
+    records: Iterable[Record], read: Callable[[Place, dict[str, Any]], RelationText], *, advice: str = ""
+) -> Iterator[RelationText]:
+    """Yield what `read` makes of each row; one that cannot be read is an error with its place."""
+    for place, row in records:
+        try:
+            yield read(place, row)
+        except Unreadable as error:
+            raise BadRow(place, f"cannot be read: {error}", row, advice=advice or _ADVICE) from error
 
-    Which ones is drawn once and for all: it depends on the label and the number of its examples alone. Of a label with
-    so few examples that none would be left to train, none is held out.
+
+def select_part(texts: Iterable[RelationText], split: Split, held_out: Sequence[Split]) -> list[RelationText]:
+    """Return the texts of a split, where the parts in `held_out` are drawn from the training part."""
+    every = list(texts)
+    parts = draw_parts([text.triples[0].relation for text in every], held_out)
+    return [text for text, part in zip(every, parts, strict=True) if part == split]
+
+
+def draw_parts(labels: Sequence[str], held_out: Sequence[Split]) -> list[Split]:
+    """Return the part of each example: of every label a tenth goes to each part held out, the rest to train.
+
+    The draw depends on the label and the number of its examples alone. Of a label with so few examples that no
+    training example would be left, none is held out.
     """
     parts: list[Split] = ["train"] * len(labels)
     places: dict[str, list[int]] = {}
@@ -89,10 +108,3 @@ def parted(labels: Sequence[str], held_out: Sequence[Split]) -> list[Split]:
             for place in of_label[number * n_held : (number + 1) * n_held]:
                 parts[place] = split
     return parts
-
-
-def of_part(texts: Iterable[RelationText], split: Split, held_out: Sequence[Split]) -> list[RelationText]:
-    """Return the texts that `parted` puts into a split."""
-    every = list(texts)
-    parts = parted([text.triples[0].relation for text in every], held_out)
-    return [text for text, part in zip(every, parts, strict=True) if part == split]

@@ -13,8 +13,9 @@ There is no dev part: a tenth of the training sentences of every label, drawn on
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -23,43 +24,37 @@ from infuser.relations.examples import NO_RELATION, RelationText, Triple
 from infuser.relations.readers_common import Unreadable
 from infuser.relations.readers_semeval import marked_sentence, read_semeval
 from infuser.stats.metrics import METRICS, Array, Metric
-from infuser.tables.files import BadRow
+from infuser.tables.files import Place
 from infuser.tasks.base import Split
 from infuser.tasks.official import dataset_records, find_file, is_datasets_name
-from infuser.tasks.relation_classification import Refusing, RelationClassification, of_part
+from infuser.tasks.relation_classification import NoSkipping, RelationClassification, read_texts, select_part
 
 _OTHER = "Other"
+# fmt: off
 _RELATIONS = (
-    "Cause-Effect",
-    "Component-Whole",
-    "Content-Container",
-    "Entity-Destination",
-    "Entity-Origin",
-    "Instrument-Agency",
-    "Member-Collection",
-    "Message-Topic",
-    "Product-Producer",
+    "Cause-Effect", "Component-Whole", "Content-Container", "Entity-Destination", "Entity-Origin", "Instrument-Agency",
+    "Member-Collection", "Message-Topic", "Product-Producer",
 )
+# fmt: on
 _DIRECTED = tuple(f"{relation}({ends})" for relation in _RELATIONS for ends in ("e1,e2", "e2,e1"))
-_OF_THE_HUB = (*_DIRECTED, _OTHER)
-_FOLDERS = {
+_HUB_LABELS = (*_DIRECTED, _OTHER)
+_FILES = {
     "train": ("TRAIN_FILE.TXT", "SemEval2010_task8_training/TRAIN_FILE.TXT"),
     "test": ("TEST_FILE_FULL.TXT", "SemEval2010_task8_testing_keys/TEST_FILE_FULL.TXT"),
 }
 
 
 @TASKS.register("semeval-2010-8")
-@dataclass(frozen=True)
 class SemEval2010Task8(RelationClassification):
     """Directed relations between two nominals; they have no types, so "typed" marks are plain ones."""
 
     metrics = ("semeval-f1", "accuracy")
 
     def texts(self, split: Split) -> Iterator[RelationText]:
-        """Yield the texts of a split; e1 is always marked as the head, so that the marks do not tell the direction."""
+        """Yield the texts of a split; e1 is always marked as the head, so the marks do not show the direction."""
         if split == "test":
             return self._of_file("test")
-        return iter(of_part(self._of_file("train"), split, ["dev"]))
+        return iter(select_part(self._of_file("train"), split, ["dev"]))
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
@@ -68,10 +63,10 @@ class SemEval2010Task8(RelationClassification):
 
     def _of_file(self, part: str) -> Iterator[RelationText]:
         if is_datasets_name(self.data):
-            read = _of_the_hub(self.data, part)
+            texts = read_texts(dataset_records(self.data, part), _hub_text, advice="Its columns: sentence, relation.")
         else:
-            read = read_semeval(find_file(self.data, *_FOLDERS[part]), Refusing())
-        return (_directed(text) for text in read)
+            texts = read_semeval(find_file(self.data, *_FILES[part]), NoSkipping())
+        return (_directed(text) for text in texts)
 
 
 def semeval_f1(logits: Array, labels: Array) -> float:
@@ -104,13 +99,9 @@ def _directed(text: RelationText) -> RelationText:
     return replace(text, triples=(Triple(e1, e2, label),))
 
 
-def _of_the_hub(data: str, part: str) -> Iterator[RelationText]:
-    for place, row in dataset_records(data, part):
-        sentence, relation = row.get("sentence"), row.get("relation")
-        label = _OF_THE_HUB[relation] if isinstance(relation, int) and relation in range(19) else relation
-        try:
-            if not isinstance(sentence, str) or not isinstance(label, str):
-                raise Unreadable(f"no sentence with a relation from 0 to 18 but {sentence!r:.40} and {relation!r}")
-            yield marked_sentence(sentence.strip(), label, name=str(place.number))
-        except Unreadable as error:
-            raise BadRow(place, f"cannot be read: {error}", row, advice="Its columns: sentence, relation.") from error
+def _hub_text(place: Place, row: dict[str, Any]) -> RelationText:
+    sentence, relation = row.get("sentence"), row.get("relation")
+    label = _HUB_LABELS[relation] if isinstance(relation, int) and relation in range(19) else relation
+    if not isinstance(sentence, str) or not isinstance(label, str):
+        raise Unreadable(f"no sentence with a relation from 0 to 18 but {sentence!r:.40} and {relation!r}")
+    return marked_sentence(sentence.strip(), label, name=str(place.number))

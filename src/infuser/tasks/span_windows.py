@@ -11,6 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from infuser.progress import progress_bar
 from infuser.types import PAIR_BREAK, Span
 from infuser.words import Word, find_words
 
@@ -27,11 +28,11 @@ Window = dict[str, Any]
 """text (the question), pair (a passage), perhaps its annotations and, to learn from, answer: (start, end) or None."""
 
 
-class Reading(NamedTuple):
+class PassageAnswer(NamedTuple):
     """The best answer in one passage."""
 
     score: float
-    """How much better it is than none; -inf if the passage holds no word."""
+    """How much better it is than no answer; -inf if the passage holds no word."""
     text: str
 
 
@@ -47,7 +48,7 @@ def windows_of(example: Example) -> list[Window]:
 def training_windows(example: Example, *, n_negatives: int) -> list[Window]:
     """Return the windows that training reads: the passages that hold an answer, and a few that do not.
 
-    A question whose answer stands in none of its passages teaches nothing and gives no window.
+    A question whose answer is in none of its passages gives no window.
     """
     windows = [{**window, "answer": find_answer(window["pair"], example["answers"])} for window in windows_of(example)]
     held = [window for window in windows if window["answer"] is not None]
@@ -102,11 +103,11 @@ def read_windows(
     *,
     max_answer_tokens: int,
     batch_size: int,
-) -> list[Reading]:
+) -> list[PassageAnswer]:
     """Return the best answer in each window; several processes share the work, and each gets all of it."""
     import torch
-    from tqdm.auto import tqdm
 
+    from infuser.hosts import answering
     from infuser.training.steps import make_accelerator
 
     accelerator = make_accelerator("no")
@@ -114,20 +115,15 @@ def read_windows(
     by_length = sorted(range(len(windows)), key=lambda place: len(windows[place]["pair"]))  # less padding
     mine = by_length[accelerator.process_index :: accelerator.num_processes]
     table = torch.zeros(len(windows), 3)  # score, first and last character; rows of other processes stay zero
-    hidden = None if accelerator.is_main_process else True
-    was_training = model.training
-    model.train(False)
-    try:
-        with torch.inference_mode(), tqdm(total=len(mine), desc="reading", unit="passage", disable=hidden) as bar:
-            for begin in range(0, len(mine), batch_size):
-                places = mine[begin : begin + batch_size]
-                table[places] = _read_batch(model, collator, [windows[place] for place in places], max_answer_tokens)
-                bar.update(len(places))
-    finally:
-        model.train(was_training)
+    shown = None if accelerator.is_main_process else False
+    with answering(model), progress_bar("reading passages", len(mine), unit="passages", shown=shown) as bar:
+        for begin in range(0, len(mine), batch_size):
+            places = mine[begin : begin + batch_size]
+            table[places] = _read_batch(model, collator, [windows[place] for place in places], max_answer_tokens)
+            bar.advance(len(places))
     gathered = accelerator.reduce(table.to(accelerator.device), "sum").tolist()
     return [
-        Reading(score, window["pair"][int(start) : int(end)])
+        PassageAnswer(score, window["pair"][int(start) : int(end)])
         for (score, start, end), window in zip(gathered, windows, strict=True)
     ]
 

@@ -13,26 +13,23 @@ Published sizes: TACRED 68,124 / 22,631 / 15,509 with 42 classes, Re-TACRED 58,4
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Any
 
 from infuser.registry import TASKS
 from infuser.relations.examples import NO_RELATION, RelationText, Triple
 from infuser.relations.readers_common import Tokens, Unreadable, is_text
-from infuser.tables.files import BadRow
-from infuser.tables.records import Record
+from infuser.tables.files import Place
 from infuser.tasks.base import Split
 from infuser.tasks.official import official_records
-from infuser.tasks.relation_classification import RelationClassification
+from infuser.tasks.relation_classification import RelationClassification, read_texts
 from infuser.types import Span
 
 _BRACKETS = {"-lrb-": "(", "-rrb-": ")", "-lsb-": "[", "-rsb-": "]", "-lcb-": "{", "-rcb-": "}"}
 
 
 @TASKS.register("tacred")
-@dataclass(frozen=True)
 class Tacred(RelationClassification):
     """Relations between the subject and the object of a sentence, judged without the class "no_relation"."""
 
@@ -40,7 +37,8 @@ class Tacred(RelationClassification):
 
     def texts(self, split: Split) -> Iterator[RelationText]:
         """Yield the texts of a split."""
-        return read_tacred(official_records(self.data, split, f"{split}.json", f"data/json/{split}.json"))
+        rows = official_records(self.data, split, f"{split}.json", f"data/json/{split}.json")
+        return read_texts(rows, read_row)
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
@@ -49,16 +47,8 @@ class Tacred(RelationClassification):
         return (NO_RELATION, *sorted(relations - {NO_RELATION}))
 
 
-def read_tacred(records: Iterable[Record]) -> Iterator[RelationText]:
-    """Yield the rows of TACRED as texts with one triple; one that cannot be read is an error with its place."""
-    for place, row in records:
-        try:
-            yield _text(row)
-        except Unreadable as error:
-            raise BadRow(place, f"cannot be read: {error}", row, advice="Mend it or fetch the file again.") from error
-
-
-def _text(row: dict[str, Any]) -> RelationText:
+def read_row(place: Place, row: dict[str, Any]) -> RelationText:
+    """Return a row of TACRED as a text with one triple."""
     written, relation = row.get("token"), row.get("relation")
     if not isinstance(written, list):
         raise Unreadable(f"its 'token' is no list of words but {written!r:.40}")
