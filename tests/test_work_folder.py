@@ -111,4 +111,7 @@ with WorkFolder({str(folder.path)!r}, record="r.json", parts=()).locked(): pass
 def test_differences_go_into_nested_settings() -> None:
     found = differences({"a": {"b": 1, "c": 2}, "d": 3}, {"a": {"b": 1, "c": 4}})
     assert found == [("a.c", "2", "4"), ("d", "3", "None")]
+    assert differences({"sources": [{"name": "a"}, {"name": "b"}]}, {"sources": [{"name": "a"}, {"name": "c"}]}) == [
+        ("sources.1.name", "b", "c")
+    ]
     assert name_differences(found) == "a.c was 2, is 4; d was 3, is None"

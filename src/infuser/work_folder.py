@@ -18,9 +18,11 @@ A run opens it like this:
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import IO, Any
 
@@ -59,16 +61,21 @@ class WorkFolder:
         them. A run that finished no part binds nobody. `further` is recorded too, and not compared.
         """
         made_with = json.loads(json.dumps(made_with))
-        before = self.read()
-        finished = self.finished()
-        self._check_own(before, finished)
-        resumed = bool(finished) and not restart
+        try:
+            before = self.read()
+        except InputError:
+            if not restart or self.others():
+                raise
+            before = {}  # damaged, but ours
+        if before is None:
+            self._check_empty()
+        resumed = bool(self.finished()) and not restart
         if resumed:
             self.check_same((before or {}).get("made_with", {}), made_with)
         else:
             self.clear()
-        for left_over in list(self.path.glob(".*.part")):  # what a killed process was writing
-            left_over.unlink()
+        for path in [path for path in self.path.glob(".*.part") if self._is_left_over(path)]:
+            path.unlink()
         self.write({**(before or {} if resumed else {}), "made_with": made_with, **further})
         return resumed
 
@@ -80,7 +87,7 @@ class WorkFolder:
         try:
             record = dict(json.loads(path.read_text(encoding="utf-8")))
         except (ValueError, TypeError) as error:
-            raise InputError(f"{str(path)!r} is damaged ({error}). Choose another folder, or remove it.") from error
+            raise InputError(f"{str(path)!r} is damaged ({error}). {self.advice()}") from error
         return record
 
     def write(self, record: Mapping[str, Any]) -> None:
@@ -109,8 +116,9 @@ class WorkFolder:
                 path.unlink(missing_ok=True)
 
     def clear(self) -> None:
-        """Remove all parts."""
+        """Remove all parts, and the record last."""
         self.remove(*self.parts)
+        self.remove(self.record)
 
     def check_same(self, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
         """Raise InputError if a run that was begun with `before` would be resumed with something else."""
@@ -120,28 +128,47 @@ class WorkFolder:
                 "same, choose another --out, or start again with --restart (restart=True)."
             )
 
-    def _check_own(self, record: Mapping[str, Any] | None, finished: Sequence[Path]) -> None:
-        """Raise InputError if what lies in the folder was not written by such a run."""
-        if record is not None or not self.path.is_dir():
-            return
-        others = finished if self.shared else [path for path in self.path.iterdir() if path.suffix != ".part"]
-        if others:
+    def others(self) -> list[str]:
+        """Return the names of what no such run wrote."""
+        ours = {self.path / self.record}.union(*(self.path.glob(pattern) for pattern in self.parts))
+        found = self.path.iterdir() if self.path.is_dir() else ()
+        return sorted(path.name for path in found if path not in ours and not self._is_left_over(path))
+
+    def advice(self) -> str:
+        """Return what to do about a damaged record."""
+        return "Choose another --out." if self.others() else "Start again with --restart (restart=True)."
+
+    def _check_empty(self) -> None:
+        """Raise InputError if there is something that no recorded run wrote."""
+        strange = [path.name for path in WorkFolder.finished(self)] + ([] if self.shared else self.others())
+        if strange:
             raise InputError(
-                f"{str(self.path)!r} holds other files ({', '.join(sorted(path.name for path in others)[:3])}) and no "
-                f"{self.record} of a run; it was left alone. Choose another --out, or remove it."
+                f"{str(self.path)!r} holds other files ({', '.join(strange[:3])}) and no {self.record}, so it was left "
+                "alone. Choose another --out, or remove it."
             )
+
+    def _is_left_over(self, path: Path) -> bool:
+        """Return whether a killed process was writing this: a part or the record, under its temporary name."""
+        found = re.fullmatch(r"\.(.+)\.\d+\.part", path.name)
+        return found is not None and any(fnmatch(found[1], pattern) for pattern in (*self.parts, self.record))
 
 
 def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     """Return (name, value before, value now), shortened for people, of all values that differ."""
     found = []
     for name in sorted({*before, *now}):
-        one, other = before.get(name), now.get(name)
+        one, other = (_by_number(value) for value in (before.get(name), now.get(name)))
         if isinstance(one, Mapping) and isinstance(other, Mapping):
             found += [(f"{name}.{inner}", was, is_) for inner, was, is_ in differences(one, other)]
         elif one != other:
-            found.append((name, str(one)[:_SHOWN], str(other)[:_SHOWN]))
+            found.append((name, str(before.get(name))[:_SHOWN], str(now.get(name))[:_SHOWN]))
     return found
+
+
+def _by_number(value: Any) -> Any:
+    """Return a list of mappings as a mapping, so that only what differs in them is named."""
+    is_list_of_mappings = isinstance(value, list) and value and all(isinstance(one, Mapping) for one in value)
+    return {str(number): one for number, one in enumerate(value)} if is_list_of_mappings else value
 
 
 def name_differences(differing: Sequence[tuple[str, str, str]]) -> str:

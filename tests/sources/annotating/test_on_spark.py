@@ -221,4 +221,4 @@ def test_a_process_that_dies_on_an_executor_is_one_clear_error(tmp_path: Path) -
     with pytest.raises(InfuserError, match=r"process on an executor died.*run the same again") as caught:
         annotate([*TEXTS, "poison"], [SlowWords()], tmp_path / "out", engine="spark")
     assert "\n" not in str(caught.value)
-    assert (tmp_path / "out" / "progress.jsonl").exists()
+    assert (tmp_path / "out" / "progress.json").exists()

@@ -89,7 +89,7 @@ def test_a_run_that_failed_goes_on_where_it_stopped(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError, match="the third"):
         annotate(examples, [failing], tmp_path / "out")
     assert sorted(path.name for path in (tmp_path / "out").iterdir()) == [
-        *("progress.jsonl", "shard-00000.arrow", "shard-00001.arrow")
+        *("progress.json", "shard-00000.arrow", "shard-00000.json", "shard-00001.arrow", "shard-00001.json")
     ]
     with pytest.raises(SourceError, match="not finished"):
         Annotated(tmp_path / "out")
@@ -103,15 +103,17 @@ def test_a_run_that_failed_goes_on_where_it_stopped(tmp_path: Path) -> None:
 
 def test_a_kill_just_before_the_end_is_mended_too(tmp_path: Path) -> None:
     examples, out = make_examples(90), tmp_path / "out"
-    journal = b""
+    records: dict[str, bytes] = {}
 
     def keep(done: int, of: int) -> None:
-        nonlocal journal
-        journal = (out / "progress.jsonl").read_bytes()
+        records.update((path.name, path.read_bytes()) for path in out.glob("*.json"))
 
     annotate(examples, SOURCES, out, progress=keep)
     whole = files_of(out)
-    (out / "progress.jsonl").write_bytes(journal + b'{"number": 2, "fi')  # killed with the last line half written
+    assert "progress.json" in records
+    for name, content in records.items():
+        (out / name).write_bytes(content)
+    (out / "shard-00002.json").write_bytes(b'{"number": 2, "fi')  # half written by a disk that was full
     (out / ".about.json.77.part").write_text("{")
     annotate(examples, SOURCES, out)
     assert files_of(out) == whole
@@ -137,9 +139,9 @@ def test_another_input_or_source_is_refused_and_restart_helps(tmp_path: Path) ->
     examples, out = make_examples(50), tmp_path / "out"
     annotate(examples, SOURCES[:1], out)
     before = files_of(out)
-    with pytest.raises(InputError, match=r"other input.*--restart"):
+    with pytest.raises(InputError, match=r"input\.sha256 was .*--restart"):
         annotate(make_examples(50, seed=1), SOURCES[:1], out)
-    with pytest.raises(InputError, match=r"other sources.*another --out"):
+    with pytest.raises(InputError, match=r"sources\.0\.fingerprint was .*another --out"):
         annotate(examples, [Entities(["Bern"])], out)
     assert files_of(out) == before
     assert annotate(make_examples(50, seed=1), SOURCES[:1], out, restart=True)[0]["text"] != examples[0]["text"]
@@ -235,7 +237,7 @@ def test_a_worker_that_dies_is_one_clear_error_and_the_rest_stays(tmp_path: Path
     with pytest.raises(InfuserError, match=r"killed by signal 9.*memory.*run the same again"):
         annotate(texts, [SlowWords()], tmp_path / "out", workers=2)
     assert not (tmp_path / "out" / "about.json").exists()
-    assert (tmp_path / "out" / "progress.jsonl").exists()
+    assert (tmp_path / "out" / "progress.json").exists()
 
 
 @dataclass(frozen=True)
@@ -254,7 +256,7 @@ class _Refuses:
 def test_an_error_in_a_worker_arrives_as_it_is(tmp_path: Path) -> None:
     with pytest.raises(SourceError, match="I refuse: no") as caught:
         annotate(["Bern"], [_Refuses()], tmp_path / "out", workers=1)
-    assert "write_shard" in "".join(caught.value.__notes__)
+    assert "annotate_rows" in "".join(caught.value.__notes__)
 
 
 def test_a_source_that_cannot_travel_is_refused_before_the_work(tmp_path: Path) -> None:
@@ -307,7 +309,7 @@ def test_an_input_that_changes_while_it_is_read_is_noticed(tmp_path: Path) -> No
 def test_two_runs_do_not_write_to_one_folder_at_once(tmp_path: Path) -> None:
     class Nested(SlowWords):
         def annotate(self, texts: Sequence[str]) -> list[Annotations]:
-            with pytest.raises(InputError, match="Another process is annotating"):
+            with pytest.raises(InputError, match="Another process is writing"):
                 annotate(["Bern"], SOURCES[:1], tmp_path / "out")
             return super().annotate(texts)
 

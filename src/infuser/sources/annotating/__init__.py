@@ -1,4 +1,4 @@
-"""Annotations on disk: what sources found, asked once, kept in checked Arrow files, read back by any number of epochs.
+"""Annotations on disk: each text is annotated once, stored in checked Arrow files and read back in every epoch.
 
 | file         | holds                                                                                |
 |--------------|--------------------------------------------------------------------------------------|
@@ -7,9 +7,8 @@
 | fingerprints | what tells one source from another                                                   |
 | cache        | a source whose annotations are cached on disk, keyed by text                         |
 | shards       | the texts of an input in pieces, and one piece after another annotated               |
-| workers      | pieces annotated by processes of this machine                                        |
 | on_spark     | pieces annotated by a Spark cluster                                                  |
-| journal      | what is finished, so that a run that was killed goes on                              |
+| folder       | the folder of a run: what is finished, so that a killed run can be resumed           |
 | run          | `annotate`: all of the above in one pass                                             |
 | reading      | `Annotated`: the folder that `annotate` wrote, as training examples                  |
 | frequencies  | in how many texts each entity is mentioned                                           |

@@ -1,9 +1,9 @@
 """Shards annotated by the executors of a Spark cluster: texts go out, the content of shards comes home.
 
-The driver reads and cuts the input, writes the files and keeps the journal, as without Spark, so the folder holds the
-same bytes. One row of a DataFrame is one shard, packed as Arrow. A wave of rows is one Spark job, and while one wave
-comes home the next are under way, so that no executor waits for the slowest of a wave. Each Python process on an
-executor opens the sources once.
+The driver reads and cuts the input and writes all files, as without Spark, so the folder holds the same bytes. One row
+of a DataFrame is one shard, packed as Arrow. A wave of rows is one Spark job, and while one wave comes home the next
+are under way, so that no executor waits for the slowest of a wave. Each Python process on an executor opens the sources
+once.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from infuser.errors import InfuserError, InputError, SourceError
 from infuser.sources.annotating.cache import CachedSource
 from infuser.sources.annotating.files import digest
 from infuser.sources.annotating.fingerprints import describe, fingerprint_of, name_of
-from infuser.sources.annotating.shards import Row, Shard, annotate_rows, save_shard
+from infuser.sources.annotating.shards import Shard, TextPair, annotate_rows, save_shard
 from infuser.spark import explain_import, n_slots, open_session
 from infuser.types import Source
 from infuser.versions import __version__
@@ -49,10 +49,10 @@ Wave = list[tuple[int, bytes]]
 
 
 def annotate_on_spark(
-    tasks: Iterable[tuple[int, list[Row]]],
+    tasks: Iterable[tuple[int, list[TextPair]]],
     sources: Sequence[Source],
     folder: Path,
-    tell: Callable[[int], None],
+    report: Callable[[int], None],
     *,
     master: str | None,
     described: Sequence[Mapping[str, Any]],
@@ -73,11 +73,11 @@ def annotate_on_spark(
                 if content is None:
                     raise _as_error(json.loads(told))
                 shard = save_shard(folder, number, _unpack(content), json.loads(told))
-                tell(shard.n_texts)
+                report(shard.n_texts)
                 yield shard
 
 
-def _waves(tasks: Iterable[tuple[int, list[Row]]], session: SparkSession) -> Iterator[Wave]:
+def _waves(tasks: Iterable[tuple[int, list[TextPair]]], session: SparkSession) -> Iterator[Wave]:
     wave: Wave = []
     size = 0
     for number, rows in tasks:
@@ -185,7 +185,7 @@ def _annotate_batches(
 
 def _annotate_packed(packed: bytes, key: str, load: Callable[[], bytes]) -> tuple[bytes | None, str]:
     try:
-        rows: list[Row] = list(zip(*(column.to_pylist() for column in _unpack(packed)), strict=True))
+        rows: list[TextPair] = list(zip(*(column.to_pylist() for column in _unpack(packed)), strict=True))
         content, found = annotate_rows(rows, _open_sources(key, load), lambda n_texts: None)
         return _pack(content), json.dumps(found)
     except Exception as error:  # as an answer: raised, Spark would try again and bury it under traces

@@ -13,8 +13,8 @@ import pyarrow as pa
 from infuser.errors import InputError
 from infuser.sources.annotating.columns import SourceColumn
 from infuser.sources.annotating.files import Written
+from infuser.sources.annotating.folder import read_about
 from infuser.sources.annotating.frequencies import ALL, Frequencies
-from infuser.sources.annotating.journal import read_about
 from infuser.sources.annotating.shards import Shard
 from infuser.types import Annotations, join_pair
 

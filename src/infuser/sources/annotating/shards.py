@@ -21,16 +21,8 @@ CHARACTERS = 1 << 24
 """A shard holds so many texts, or fewer if they are long: memory depends on neither their number nor their length."""
 _BATCH = 256
 
-Row = tuple[str, str | None]
+TextPair = tuple[str, str | None]
 """A text and its pair."""
-
-
-@dataclass(frozen=True, slots=True)
-class Survey:
-    """A first look at an input: how much there is, and what tells it from any other."""
-
-    n_texts: int
-    sha256: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +45,7 @@ class Shard:
         return cls(number, values["n_texts"], written, values["found"])
 
 
-def shard_file(number: int) -> str:
-    """Return the name of a shard."""
-    return f"shard-{number:05d}.arrow"
-
-
-def read_rows(examples: Iterable[Any]) -> Iterator[Row]:
+def text_pairs(examples: Iterable[Any]) -> Iterator[TextPair]:
     """Yield text and pair of examples: texts, or mappings with `text` and perhaps `pair`."""
     for number, example in enumerate(examples):
         text, pair = (example.get("text"), example.get("pair")) if isinstance(example, Mapping) else (example, None)
@@ -78,35 +65,29 @@ def read_rows(examples: Iterable[Any]) -> Iterator[Row]:
         yield text, pair  # type: ignore[misc]  # checked above
 
 
-def look_through(rows: Iterable[Row]) -> Survey:
-    """Return how many texts there are, and their digest."""
-    running = RunningDigest()
-    for row in rows:
-        running.add(row)
-    return running.survey()
+class InputDigest:
+    """Number and digest of the texts that were added: what tells one input from any other."""
 
+    def __init__(self, rows: Iterable[TextPair] = ()) -> None:
+        self.n_texts, self._hash = 0, hashlib.sha256()
+        for row in rows:
+            self.add(row)
 
-class RunningDigest:
-    """The digest of texts that pass by."""
-
-    def __init__(self) -> None:
-        self._n_texts, self._hash = 0, hashlib.sha256()
-
-    def add(self, row: Row) -> None:
-        """Count one text in."""
+    def add(self, row: TextPair) -> None:
+        """Add one text."""
         for side in row:  # with lengths, so that nothing can move from one text to the next
             raw = b"" if side is None else side.encode()
             self._hash.update((b"-" if side is None else b"%d:" % len(raw)) + raw)
-        self._n_texts += 1
+        self.n_texts += 1
 
-    def survey(self) -> Survey:
-        """Return what passed by so far."""
-        return Survey(self._n_texts, self._hash.hexdigest())
+    def to_json(self) -> dict[str, Any]:
+        """Return it as plain values."""
+        return {"n_texts": self.n_texts, "sha256": self._hash.hexdigest()}
 
 
-def cut(rows: Iterable[Row]) -> Iterator[list[Row]]:
+def cut(rows: Iterable[TextPair]) -> Iterator[list[TextPair]]:
     """Yield the rows of one shard after another."""
-    piece: list[Row] = []
+    piece: list[TextPair] = []
     n_characters = 0
     for row in rows:
         piece.append(row)
@@ -118,15 +99,21 @@ def cut(rows: Iterable[Row]) -> Iterator[list[Row]]:
         yield piece
 
 
-def write_shard(
-    folder: Path, number: int, rows: Sequence[Row], sources: Sequence[Source], tell: Callable[[int], None]
-) -> Shard:
-    """Annotate the rows of one shard and write it; `tell` hears how many texts were done since it was last told."""
-    return save_shard(folder, number, *annotate_rows(rows, sources, tell))
+@dataclass(frozen=True)
+class ShardWriter:
+    """Annotates the rows of one shard after another and writes each; it is sent to worker processes."""
+
+    folder: Path
+    sources: Sequence[Source]
+
+    def __call__(self, task: tuple[int, list[TextPair]], report: Callable[[int], None]) -> Shard:
+        """Write the shard with this number and these rows; `report` is called with the number of texts just done."""
+        number, rows = task
+        return save_shard(self.folder, number, *annotate_rows(rows, self.sources, report))
 
 
 def annotate_rows(
-    rows: Sequence[Row], sources: Sequence[Source], tell: Callable[[int], None]
+    rows: Sequence[TextPair], sources: Sequence[Source], report: Callable[[int], None]
 ) -> tuple[pa.RecordBatch, list[dict[str, int]]]:
     """Return the content of a shard, and how much each source found."""
     joined = [join_pair(*row) for row in rows]
@@ -135,7 +122,7 @@ def annotate_rows(
         texts = joined[start : start + _BATCH]
         for of_source, source in zip(found, sources, strict=True):
             of_source += annotate_checked(source, texts)
-        tell(len(texts))
+        report(len(texts))
     columns: dict[str, pa.Array] = {
         "text": pa.array([text for text, _ in rows], pa.large_string()),
         "pair": pa.array([pair for _, pair in rows], pa.large_string()),
@@ -151,8 +138,8 @@ def annotate_rows(
 
 
 def save_shard(folder: Path, number: int, content: pa.RecordBatch, found: list[dict[str, int]]) -> Shard:
-    """Write the content of a shard, wherever it was made."""
-    return Shard(number, content.num_rows, write_arrow(folder / shard_file(number), content), found)
+    """Write the content of a shard."""
+    return Shard(number, content.num_rows, write_arrow(folder / f"shard-{number:05d}.arrow", content), found)
 
 
 def _counts(found: Sequence[Any]) -> dict[str, int]:
