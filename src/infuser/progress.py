@@ -31,8 +31,8 @@ class ProgressBar:
         """Count `n` more items of the current phase."""
         self.report(self._what, self._done + n, self._total)
 
-    def report(self, what: str, done: int, total: int | None = None) -> None:
-        """Show the phase `what` with `done` of `total` items."""
+    def report(self, what: str, done: int, total: int | None = None, *, detail: str = "") -> None:
+        """Show the phase `what` with `done` of `total` items, and `detail` in place of the speed."""
         if what != self._what:
             self._what = what
             self._restart(done)
@@ -40,7 +40,8 @@ class ProgressBar:
         now = time.monotonic()
         seconds = now - self._started
         rate = (done - self._first) / seconds if seconds > 0.5 else 0.0
-        shown = f"{rate:,.0f}{f' {self._unit}' if self._unit else ''}/s" if rate else ""
+        speed = f"{rate:,.0f}{f' {self._unit}' if self._unit else ''}/s" if rate else ""
+        shown = detail or speed
         self._bar.update(self._task, description=what, completed=done, total=total, rate=shown)
         if not self._console.is_terminal and now - self._printed >= _SECONDS_BETWEEN_LINES:
             self._printed = now

@@ -14,7 +14,7 @@ from infuser.signals import Collator
 from infuser.signals.examples import IGNORED
 from infuser.tasks.masked_words import MaskedTexts, check_masked_head, head_only_at, logits_at, train_on_masked_words
 from infuser.training import TrainSettings
-from infuser.training.checkpoints import copy_weights
+from infuser.training.checkpoints import cpu_state_dict
 from infuser.training.steps import StepReport
 
 EXAMPLES = [{"text": text} for text in (*TEXTS, KNOWN_TEXT)]
@@ -125,7 +125,7 @@ def weights_after(
             raise KeyboardInterrupt
 
     train_on_masked_words(infused.model, infused.collator(), EXAMPLES, settings=settings, progress=stop, out=tmp_path)
-    return copy_weights(infused.model)
+    return cpu_state_dict(infused.model)
 
 
 def test_a_run_that_was_stopped_goes_on_alike(tmp_path: Path):

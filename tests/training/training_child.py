@@ -141,7 +141,7 @@ def kill_while_writing(step: int) -> None:
     write = checkpoints.save_file
 
     def write_or_die(tensors: dict[str, torch.Tensor], path: Path) -> None:
-        if path.parent.name.endswith(f"-{step:08d}") and path.stem == "optimizer":
+        if f"-{step:08d}" in str(path) and path.stem == "optimizer":
             os.kill(os.getpid(), signal.SIGKILL)
         write(tensors, path)
 

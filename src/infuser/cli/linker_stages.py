@@ -15,7 +15,6 @@ from rich.console import Console
 
 from infuser.cli.console import loading
 from infuser.cli.linker_data import check_examples
-from infuser.cli.telling import in_lines
 from infuser.experiments.run_folder import Run
 from infuser.files import digest_of
 from infuser.words import counted
@@ -112,9 +111,11 @@ def n_steps(n_examples: int, batch_size: int) -> int:
 @contextmanager
 def stoppable() -> Iterator[Any]:
     """Give what shows the progress of training, and say that it can be gone on with when it is stopped."""
+    from infuser.training.steps import print_steps
+
     told = Console(stderr=True)
     try:
-        yield True if told.is_terminal else in_lines(told)
+        yield True if told.is_terminal else print_steps
     except KeyboardInterrupt as error:
         told.print("\nStopped. The same command goes on from the last checkpoint.")
         raise typer.Exit(130) from error

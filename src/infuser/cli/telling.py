@@ -21,7 +21,7 @@ from infuser.words import counted
 if TYPE_CHECKING:
     from infuser.infused import Infused
     from infuser.signals import Collator
-    from infuser.training import StepReport, TrainResult
+    from infuser.training import TrainResult
 
 _Found = TypeVar("_Found")
 _SECONDS_BETWEEN_LINES = 30.0
@@ -86,23 +86,6 @@ def counting(console: Console, what: str) -> Iterator[Callable[[int, int], None]
                 )
 
         yield show
-
-
-def in_lines(console: Console) -> Callable[[StepReport], None]:
-    """Return a reporter for log files: a line now and then instead of a bar."""
-
-    def show(report: StepReport) -> None:
-        if report.step == report.n_steps or report.step % max(1, report.n_steps // 20) == 0:
-            best = "" if report.best is None else f", best {report.best:.4f}"
-            parts = "".join(f", {name} {value:.4f}" for name, value in report.parts.items())
-            speed = f"{report.examples_per_second:.0f} examples/s"
-            console.print(
-                f"step {report.step} of {report.n_steps}: loss {report.loss:.4f}{parts}{best}, {speed}",
-                highlight=False,
-                soft_wrap=True,
-            )
-
-    return show
 
 
 def tell_result(console: Console, result: TrainResult, infused: Infused | None) -> None:

@@ -16,7 +16,7 @@ import typer
 from rich.console import Console
 
 from infuser.cli.console import loading
-from infuser.cli.telling import annotate, in_lines
+from infuser.cli.telling import annotate
 from infuser.errors import InputError
 from infuser.experiments.run_folder import Run
 from infuser.files import digest_of
@@ -234,6 +234,7 @@ def _fit(
     resume: bool,
 ) -> TrainResult:
     from infuser.training import train as fine_tune
+    from infuser.training.steps import print_steps
 
     further: dict[str, Any] = {}
     if plan.spectral is not None:
@@ -241,7 +242,7 @@ def _fit(
 
         further["spectral"] = Spectral(plan.spectral)
     told = Console(stderr=True)
-    progress = True if told.is_terminal else in_lines(told)
+    progress = True if told.is_terminal else print_steps
     try:
         return fine_tune(
             model,

@@ -1,7 +1,7 @@
-"""Checkpoints from which training goes on exactly where it was: safetensors and JSON, written whole or not at all.
+"""Checkpoints from which training resumes exactly: safetensors and JSON, written whole or not at all.
 
 out/checkpoint-00000120/
-├── state.json             step, history, what the run was made with
+├── state.json             step, history, settings and data of the run
 ├── model.safetensors      the weights
 ├── best.safetensors       the best weights so far, once there was an evaluation
 ├── optimizer.safetensors  moments of every trained weight
@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import random
 import shutil
 from collections.abc import Mapping, Sequence
@@ -27,15 +26,16 @@ from safetensors import SafetensorError
 from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
-from infuser.errors import CheckpointError
+from infuser.errors import CheckpointError, InputError
+from infuser.files import digest_of, whole_folder
 
-_PREFIX, _UNFINISHED = "checkpoint-", ".unfinished-"
+_PREFIX = "checkpoint-"
 _SAMPLED = 64
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """What one checkpoint holds: named groups of tensors and facts that JSON can tell."""
+    """The content of a checkpoint: named groups of tensors, and plain values for JSON."""
 
     tensors: dict[str, dict[str, Tensor]]
     facts: dict[str, Any]
@@ -45,7 +45,7 @@ class Checkpoint:
 class CheckpointStore:
     """Writes and reads the checkpoints of one run; does nothing without a directory.
 
-    Of several processes the first one writes; all of them read, so the directory must be one that all can see.
+    Of several processes the first one writes and all read, so they must share the directory.
     """
 
     out: Path | None
@@ -53,12 +53,12 @@ class CheckpointStore:
     model: nn.Module
     optimizer: torch.optim.Optimizer
     made_with: Mapping[str, Any]
-    """All that decides the result; only a checkpoint made with the same is good."""
+    """All that decides the result; a checkpoint made with anything else is rejected."""
 
     def save(
         self, step: int, run: Mapping[str, Any], best: dict[str, Tensor] | None, *, finished: bool = False
     ) -> None:
-        """Write all that training needs to go on from here, or the final weights alone."""
+        """Write all that training needs to resume from here, or the final weights alone."""
         if self.out is None:
             return
         scaler = self.accelerator.scaler
@@ -67,7 +67,7 @@ class CheckpointStore:
             states = random_states(self.accelerator.device)
             tensors["random"] = {name: self._rows(state) for name, state in states.items()}
         if self.accelerator.is_main_process:
-            tensors["model"] = copy_weights(self.model)
+            tensors["model"] = cpu_state_dict(self.model)
             if not finished:
                 tensors["optimizer"] = pack_optimizer(self.optimizer)
             if best is not None:
@@ -78,7 +78,7 @@ class CheckpointStore:
         self.accelerator.wait_for_everyone()
 
     def open(self, *, resume: bool) -> Checkpoint | None:
-        """Bring model, optimizer and random generators back to the newest checkpoint, if there is one."""
+        """Restore model, optimizer and random generators from the newest checkpoint, if there is one."""
         if self.out is None:
             return None
         if not resume:
@@ -101,7 +101,7 @@ class CheckpointStore:
                     self.accelerator.scaler.load_state_dict(found.facts["scaler"])
         except (KeyError, RuntimeError, ValueError) as problem:
             raise CheckpointError(
-                f"Cannot resume from {path}: {problem!r}. Remove that directory, or start anew with resume=False."
+                f"Cannot resume from {path}: {problem!r}. Remove that directory, or start over with resume=False."
             ) from problem
         return found
 
@@ -114,17 +114,14 @@ class CheckpointStore:
 
 
 def save_checkpoint(out: Path, step: int, checkpoint: Checkpoint) -> Path:
-    """Write a checkpoint beside the previous one, move it in place, then remove the previous one."""
+    """Write a checkpoint beside the previous one, then remove the previous one."""
     path = out / f"{_PREFIX}{step:08d}"
-    unfinished = out / f"{_UNFINISHED}{path.name}"
-    shutil.rmtree(unfinished, ignore_errors=True)
     try:
-        unfinished.mkdir(parents=True)
-        for name, tensors in checkpoint.tensors.items():
-            save_file(tensors, unfinished / f"{name}.safetensors")
-        (unfinished / "state.json").write_text(json.dumps(checkpoint.facts, indent=1), encoding="utf-8")
-        os.replace(unfinished, path)
-    except (OSError, SafetensorError) as problem:
+        with whole_folder(path) as unfinished:
+            for name, tensors in checkpoint.tensors.items():
+                save_file(tensors, unfinished / f"{name}.safetensors")
+            (unfinished / "state.json").write_text(json.dumps(checkpoint.facts, indent=1), encoding="utf-8")
+    except (InputError, OSError, SafetensorError) as problem:
         raise CheckpointError(
             f"Cannot write the checkpoint {path}: {problem}. The previous checkpoint, if any, is untouched; "
             "free some space or choose another directory and run again."
@@ -134,19 +131,19 @@ def save_checkpoint(out: Path, step: int, checkpoint: Checkpoint) -> Path:
 
 
 def newest_checkpoint(out: Path) -> Path | None:
-    """Return the checkpoint with the most steps, or None; one whose writing was cut short does not count."""
+    """Return the checkpoint with the most steps, or None; unfinished ones do not count."""
     return max(out.glob(f"{_PREFIX}*"), default=None)
 
 
 def remove_checkpoints(out: Path, *, keep: Path | None = None) -> None:
-    """Remove all checkpoints in a directory but one, and the rests of those that were never finished."""
-    for path in [*out.glob(f"{_PREFIX}*"), *out.glob(f"{_UNFINISHED}{_PREFIX}*")]:
+    """Remove all checkpoints in a directory but one, and what is left of unfinished ones."""
+    for path in [*out.glob(f"{_PREFIX}*"), *out.glob(f".*{_PREFIX}*")]:
         if path != keep:
             shutil.rmtree(path, ignore_errors=True)
 
 
 def load_checkpoint(path: Path, made_with: Mapping[str, Any]) -> Checkpoint:
-    """Read a checkpoint and refuse it if its run was made with other settings, data or weights."""
+    """Read a checkpoint; raise if its run was made with other settings, data or weights."""
     try:
         facts: dict[str, Any] = json.loads((path / "state.json").read_text(encoding="utf-8"))
         tensors = {file.stem: load_file(file) for file in sorted(path.glob("*.safetensors"))}
@@ -155,20 +152,20 @@ def load_checkpoint(path: Path, made_with: Mapping[str, Any]) -> Checkpoint:
             raise ValueError("state.json is incomplete")
     except (OSError, ValueError, KeyError, TypeError, SafetensorError) as problem:
         raise CheckpointError(
-            f"Cannot read the checkpoint {path}: {problem!r}. Remove that directory, or start anew with resume=False."
+            f"Cannot read the checkpoint {path}: {problem!r}. Remove that directory, or start over with resume=False."
         ) from problem
     differing = sorted(name for name in {*before, *made_with} if before.get(name) != made_with.get(name))
     if differing:
-        told = "; ".join(f"{name} was {before.get(name)!r}, is {made_with.get(name)!r}" for name in differing)
+        changes = "; ".join(f"{name} was {before.get(name)!r}, is {made_with.get(name)!r}" for name in differing)
         raise CheckpointError(
-            f"Cannot resume from {path}, it belongs to a different run: {told}. "
-            "Use the same settings and data, another directory, or start anew with resume=False."
+            f"Cannot resume from {path}, it belongs to a different run: {changes}. "
+            "Use the same settings and data, another directory, or start over with resume=False."
         )
     return Checkpoint(tensors, facts)
 
 
-def describe_examples(examples: Sequence[Mapping[str, Any]]) -> str:
-    """Return how many examples there are and a digest over a spread sample of them."""
+def examples_digest(examples: Sequence[Mapping[str, Any]]) -> str:
+    """Return the number of examples and a digest over an evenly spread sample of them."""
     digest = hashlib.sha256()
     for place in sorted({round(i * (len(examples) - 1) / _SAMPLED) for i in range(_SAMPLED + 1)} if examples else ()):
         # only plain values: how other objects print may change from process to process
@@ -177,19 +174,19 @@ def describe_examples(examples: Sequence[Mapping[str, Any]]) -> str:
     return f"{len(examples)} examples ({digest.hexdigest()[:12]})"
 
 
-def describe_weights(model: nn.Module) -> str:
-    """Return how many weights there are and a digest over names, shapes and which are trained."""
+def weights_digest(model: nn.Module) -> str:
+    """Return the number of weights and a digest over names, shapes and which are trained."""
     shapes = [(name, list(weight.shape), weight.requires_grad) for name, weight in model.named_parameters()]
-    return f"{len(shapes)} tensors ({hashlib.sha256(json.dumps(shapes).encode()).hexdigest()[:12]})"
+    return f"{len(shapes)} tensors ({digest_of(shapes)})"
 
 
-def copy_weights(model: nn.Module) -> dict[str, Tensor]:
-    """Return copies of all weights in main memory; tied weights become copies of their own."""
+def cpu_state_dict(model: nn.Module) -> dict[str, Tensor]:
+    """Return copies of all weights on the CPU; tied weights become separate copies."""
     return {name: tensor.detach().to("cpu", copy=True).contiguous() for name, tensor in model.state_dict().items()}
 
 
 def pack_optimizer(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
-    """Return the optimizer's moments, named "<place of the weight>.<name>"."""
+    """Return the optimizer's moments, named "<number of the weight>.<name>"."""
     return {
         f"{place}.{name}": torch.as_tensor(value).detach().to("cpu", copy=True).contiguous()
         for place, values in optimizer.state_dict()["state"].items()
@@ -198,7 +195,7 @@ def pack_optimizer(optimizer: torch.optim.Optimizer) -> dict[str, Tensor]:
 
 
 def unpack_optimizer(optimizer: torch.optim.Optimizer, tensors: Mapping[str, Tensor]) -> None:
-    """Give the optimizer back the moments that `pack_optimizer` took."""
+    """Load the moments that `pack_optimizer` returned."""
     state: dict[int, dict[str, Tensor]] = {}
     for key, tensor in tensors.items():
         place, name = key.split(".", 1)
@@ -226,7 +223,7 @@ def random_states(device: torch.device) -> dict[str, Tensor]:
 
 
 def restore_random_states(states: Mapping[str, Tensor], device: torch.device) -> None:
-    """Set all generators to the states that `random_states` took."""
+    """Set all generators to the states that `random_states` returned."""
     gauss = states["python_gauss"].item()
     random.setstate((3, tuple(states["python"].tolist()), None if gauss != gauss else gauss))
     *keys, position, has_gauss = states["numpy"].tolist()

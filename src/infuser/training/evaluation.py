@@ -19,7 +19,7 @@ from infuser.training.steps import Collate, Example, Precision, loader, make_acc
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """What a model answered on a set, and how good that is."""
+    """A model's answers on a set of examples, and their metrics."""
 
     metrics: dict[str, float]
     logits: np.ndarray[Any, Any]
@@ -73,8 +73,8 @@ def score(
     batch_size: int,
     n_workers: int,
 ) -> Scores:
-    """Do the work of `evaluate` with an accelerator that exists; the model's mode is left as it was."""
-    measures = {name: get_metric(name) for name in metrics}  # an unknown name shows before the work is done
+    """Do the work of `evaluate` with an existing accelerator; the model's mode is restored."""
+    measures = {name: get_metric(name) for name in metrics}  # an unknown name fails before the work
     logits, labels = _answers(accelerator, model, examples, collate, batch_size, n_workers)
     if labels is None:
         raise InputError("The examples have no labels to compare the answers with. Give labelled ones.")
@@ -105,7 +105,7 @@ def _answers(
                         f"Cannot evaluate a batch of {sorted(batch)} with logits of shape {tuple(logits.shape)}. "
                         "It takes a model that gives one row of logits per example."
                     )
-                # the last batch is filled up so that all processes get the same; this drops what was filled in
+                # the last batch is padded so that all processes get the same number; this drops the padding
                 if "labels" in batch:
                     logits, right = accelerator.gather_for_metrics((logits.float(), batch["labels"]))
                     labels.append(right)

@@ -1,7 +1,7 @@
 """One plain loop that fine-tunes any transformers model, infused or not; read it top to bottom.
 
-A step looks at `batch_size * accumulate` examples. Which ones depends on seed and step alone, and every example
-weighs the same, so the number of processes, a short last batch or a restart in mid-epoch changes nothing.
+A step reads `batch_size * accumulate` examples. Which ones depends on seed and step alone, and every example weighs
+the same, so the number of processes, a short last batch or a restart in mid-epoch changes nothing.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from infuser.errors import DivergedError, InputError
 from infuser.hosts import is_new_weight
 from infuser.methods.spectral import Spectral
 from infuser.stats.metrics import get_metric
-from infuser.training.checkpoints import CheckpointStore, copy_weights, describe_examples, describe_weights
+from infuser.training.checkpoints import CheckpointStore, cpu_state_dict, examples_digest, weights_digest
 from infuser.training.evaluation import Scores, evaluate, score
 from infuser.training.steps import (
     Collate,
@@ -58,19 +58,19 @@ class TrainSettings:
     group_by_length: bool = True
     """Put texts of similar length into a batch: less padding, so more speed."""
     learning_rate: float = 5e-5
-    """Highest step size of the encoder and its head."""
+    """Peak learning rate of the encoder and its head."""
     new_learning_rate: float | None = None
-    """Highest step size of the new knowledge weights; None takes `learning_rate`."""
+    """Peak learning rate of the new knowledge weights; None takes `learning_rate`."""
     weight_decay: float = 0.01
-    """Pull towards zero; biases, layer norms and new weights are spared."""
+    """AdamW's weight decay; biases, layer norms and new weights have none."""
     warmup: float = 0.1
-    """Share of the steps in which the step sizes rise from zero; after it they fall back to zero."""
+    """Share of the steps in which the learning rates rise from zero; then they fall back to zero."""
     clip: float = 1.0
-    """Longest gradient that is not shortened."""
+    """Gradients with a larger norm are scaled down to it."""
     mixed_precision: Precision = "no"
     """Compute in 16 bits where that is safe; "fp16" needs a GPU."""
     metric: str = "auc"
-    """What decides on the dev set which weights are best."""
+    """The metric on the dev set that chooses the best weights."""
     evaluate_every: int | Literal["epoch"] = "epoch"
     """Steps between evaluations."""
     patience: int | None = None
@@ -104,7 +104,7 @@ _DEFAULTS = TrainSettings()
 
 @dataclass(frozen=True, slots=True)
 class Evaluation:
-    """What was known at one evaluation; `loss` is the mean training loss since the one before."""
+    """Metrics at one evaluation; `loss` is the mean training loss since the one before."""
 
     step: int
     epoch: float
@@ -114,7 +114,7 @@ class Evaluation:
 
 @dataclass(slots=True)
 class TrainResult:
-    """How training went so far; checkpoints carry it, so a resumed run tells the whole story."""
+    """The course of training so far; checkpoints hold it, so a resumed run reports all of it."""
 
     metric: str
     best: float | None = None
@@ -165,18 +165,18 @@ def train(
 ) -> TrainResult:
     """Fine-tune `model` in place; with a dev set it ends with its best weights, else with its last.
 
-    With `out`, checkpoints go there, and the same call made again goes on from the newest one. `made_with` is what else
-    decides the result: another one does not go on from there. `spectral` adds its penalty to the loss.
+    With `out`, checkpoints go there, and the same call made again resumes from the newest one. `made_with` is what else
+    decides the result: a checkpoint made with anything else is rejected. `spectral` adds its penalty to the loss.
     """
     if len(examples) == 0 or (dev is not None and len(dev) == 0):
         raise InputError("There are no examples to train or to evaluate on. Give at least one of each, or dev=None.")
     if settings.patience is not None and dev is None:
-        raise InputError(f"patience={settings.patience} needs a dev set to look at. Give dev=..., or patience=None.")
+        raise InputError(f"patience={settings.patience} needs a dev set. Give dev=..., or patience=None.")
     metric = get_metric(settings.metric)
     metric.check_labels([example["label"] for example in dev or () if "label" in example])
     accelerator = make_accelerator(settings.mixed_precision)
     process, n_processes = accelerator.process_index, accelerator.num_processes
-    set_seed(settings.seed + process)  # processes must not drop out the same units
+    set_seed(settings.seed + process)  # each process needs its own dropout
     lengths = text_lengths(examples) if settings.group_by_length else None
     plan = StepPlan(len(examples), settings.batch_size, settings.accumulate, settings.seed, lengths)
     n_steps = plan.n_epoch_steps * settings.epochs
@@ -192,9 +192,9 @@ def train(
         reporter(progress if accelerator.is_main_process else False, n_steps) as report,
         spectral.on(model) if spectral else nullcontext(),
     ):
-        told = {**_made_with(settings, model, examples, dev, n_processes), **(made_with or {})}
-        told["spectral"] = asdict(spectral) if spectral else None
-        store = CheckpointStore(out, accelerator, model, optimizer, told)
+        all_made_with = {**_made_with(settings, model, examples, dev, n_processes), **(made_with or {})}
+        all_made_with["spectral"] = asdict(spectral) if spectral else None
+        store = CheckpointStore(out, accelerator, model, optimizer, all_made_with)
         if found := store.open(resume=resume):
             run, best_weights = TrainResult.from_json(found.facts["run"]), found.tensors.get("best")
         n_left = 0 if found and found.facts["finished"] else n_steps - run.steps
@@ -208,7 +208,7 @@ def train(
         for batches in read:
             rate = set_learning_rates(optimizer.param_groups, run.steps, n_steps, settings.warmup)
             shares: list[Tensor] = []
-            parts_told: list[dict[str, Tensor]] = []
+            parts_of_batches: list[dict[str, Tensor]] = []
             for number, (batch, share) in enumerate(batches, start=1):
                 # gradients travel between processes once per step, with its last batch
                 with nullcontext() if number == len(batches) else accelerator.no_sync(wrapped):
@@ -216,9 +216,9 @@ def train(
                     part = share * loss_of_batch
                     accelerator.backward(part * n_processes)  # because gradients are averaged over processes
                 shares.append(part.detach())
-                parts_told.append({name: share * value.detach() for name, value in parts.items()})
+                parts_of_batches.append({name: share * value.detach() for name, value in parts.items()})
             loss = accelerator.reduce(torch.stack(shares).sum(), "sum").item()
-            # apart, or the steep gradients of new weights would shorten the steps of the host
+            # clipped apart, or the steep gradients of new weights would shorten the steps of the host
             norm = sum(accelerator.clip_grad_norm_(part, settings.clip).item() for part in host_and_new if part)
             _check_finite(loss, norm, run.steps + 1, settings)
             optimizer.step()
@@ -244,7 +244,7 @@ def train(
                     run.since_best += 1
                     if metric.is_better(metrics[metric.name], run.best):
                         run.best, run.best_step, run.since_best = metrics[metric.name], run.steps, 0
-                        best_weights = copy_weights(model)
+                        best_weights = cpu_state_dict(model)
                 since = run.steps - (run.history[-1].step if run.history else 0)
                 epochs = run.steps / plan.n_epoch_steps
                 run.history.append(Evaluation(run.steps, epochs, run.loss_sum / since, metrics))
@@ -253,8 +253,8 @@ def train(
                     logger.info("step %d of %d: %s", run.steps, n_steps, run.history[-1])
             run.seconds = time.monotonic() - started
             # a batch may lack a part that others have
-            names = dict.fromkeys(name for one in parts_told for name in one)
-            parts_of_step = {name: sum(one[name].item() for one in parts_told if name in one) for name in names}
+            names = dict.fromkeys(name for one in parts_of_batches for name in one)
+            parts_of_step = {name: sum(one[name].item() for one in parts_of_batches if name in one) for name in names}
             report(StepReport(run.steps, n_steps, loss, rate, run.examples_per_second, run.best, parts_of_step))
             if run.since_best == settings.patience:
                 run.stopped_early = not last
@@ -278,15 +278,15 @@ def _made_with(
     dev: Sequence[Example] | None,
     n_processes: int,
 ) -> dict[str, Any]:
-    """Return all that decides the result; a checkpoint is good only for a run in which all of it is the same."""
+    """Return all that decides the result; only a run in which all of it is the same may resume."""
     made_with = asdict(settings)
     del made_with["n_workers"], made_with["checkpoint_every"]
-    data = {"examples": describe_examples(examples), "dev": describe_examples(dev) if dev is not None else None}
-    return {**made_with, **data, "weights": describe_weights(model), "n_processes": n_processes}
+    data = {"examples": examples_digest(examples), "dev": examples_digest(dev) if dev is not None else None}
+    return {**made_with, **data, "weights": weights_digest(model), "n_processes": n_processes}
 
 
 def _loss(model: Any, batch: Mapping[str, Tensor]) -> tuple[Tensor, Mapping[str, Tensor]]:
-    """Return the loss and, if the model tells, its parts by name."""
+    """Return the loss and, if the model returns them, its parts by name."""
     out = model(**batch)
     if out.loss is None:
         raise InputError(f"The model gave no loss for a batch of {sorted(batch)}. Let collate add 'labels'.")
@@ -294,7 +294,7 @@ def _loss(model: Any, batch: Mapping[str, Tensor]) -> tuple[Tensor, Mapping[str,
 
 
 def _check_finite(loss: float, norm: float, step: int, settings: TrainSettings) -> None:
-    """Stop before a ruined step reaches the weights."""
+    """Raise before a step that is not finite reaches the weights."""
     # with fp16 a gradient may overflow now and then; accelerate then skips the step
     if math.isfinite(loss) and (math.isfinite(norm) or settings.mixed_precision == "fp16"):
         return

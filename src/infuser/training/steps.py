@@ -1,4 +1,4 @@
-"""What a training step is made of: which examples it reads, how far it goes, where it runs, what is shown of it."""
+"""The parts of a training step: which examples it reads, learning rates, the accelerator, progress."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from torch.utils.data import DataLoader
 
 from infuser.errors import InputError
 from infuser.hosts import is_new_weight
+from infuser.progress import progress_bar
 
 Precision = Literal["no", "bf16", "fp16"]
 Example = Mapping[str, Any]
@@ -39,7 +40,7 @@ class StepPlan:
     accumulate: int
     seed: int
     lengths: Sequence[int] | None = None
-    """How long each example is, to put alike ones into a batch; None leaves them to chance."""
+    """Length of each example, to batch similar ones together; None batches at random."""
 
     @property
     def n_epoch_steps(self) -> int:
@@ -51,12 +52,12 @@ class StepPlan:
         chance = np.random.default_rng((self.seed, epoch))
         order = chance.permutation(self.n_examples).tolist()
         if self.lengths is not None:
-            order = self._alike(order, chance)
+            order = self._by_length(order, chance)
         size = self.batch_size * self.accumulate
         return [self._step(order[at : at + size], process, n_processes) for at in range(0, len(order), size)]
 
-    def _alike(self, order: list[int], chance: np.random.Generator) -> list[int]:
-        """Sort by length within pools of some steps, so that batches have little padding and yet stay random."""
+    def _by_length(self, order: list[int], chance: np.random.Generator) -> list[int]:
+        """Sort by length within pools of some steps: little padding, and the batches stay random."""
         lengths, size = self.lengths or (), self.batch_size * self.accumulate
         mixed: list[int] = []
         for at in range(0, len(order), _POOL * size):
@@ -67,10 +68,10 @@ class StepPlan:
         return mixed
 
     def _step(self, read: list[int], process: int, n_processes: int) -> list[Share]:
-        """Share a step's examples out so that each weighs the same, however short its last batch is."""
+        """Divide a step among processes so that each example weighs the same, however short the last batch is."""
         batches = [read[at : at + self.batch_size] for at in range(0, len(read), self.batch_size)]
         mine = [batch[process::n_processes] for batch in batches]
-        # a process that gets nothing reads the first example for nothing: all must take part in the exchange
+        # a process without examples reads the first one with weight 0: all must take part in the exchange
         return [(part or batch[:1], len(part) / len(read)) for part, batch in zip(mine, batches, strict=True)]
 
     def n_read(self, step: int) -> int:
@@ -93,7 +94,7 @@ def read_steps(
     while at < steps.stop:
         epoch, done = divmod(at, plan.n_epoch_steps)
         shares = plan.epoch(epoch, process, n_processes)[done:]
-        for_epoch = getattr(collate, "for_epoch", None)  # knowledge may be drawn anew for each epoch
+        for_epoch = getattr(collate, "for_epoch", None)  # selective sources draw for each epoch
         drawing = collate if for_epoch is None else for_epoch(epoch, seed=plan.seed)
         batches = iter(
             loader(examples, drawing, n_workers, batch_sampler=[read for step in shares for read, _ in step])
@@ -110,7 +111,7 @@ def loader(examples: Sequence[Example], collate: Collate, n_workers: int, **batc
 
 
 def parameter_groups(model: nn.Module, rate: float, new_rate: float, decay: float) -> list[dict[str, Any]]:
-    """Sort the trained weights by step size and decay; "highest" is what `set_learning_rates` scales."""
+    """Return the trained weights grouped by learning rate and decay; `set_learning_rates` scales "highest"."""
     decayed, spared, new = [], [], []
     for name, weight in model.named_parameters():
         if not weight.requires_grad:
@@ -122,7 +123,7 @@ def parameter_groups(model: nn.Module, rate: float, new_rate: float, decay: floa
         else:  # biases and layer norms
             spared.append(weight)
     if not decayed + spared + new:
-        raise InputError("All weights of the model are frozen. Set requires_grad on those that shall learn.")
+        raise InputError("All weights of the model are frozen. Set requires_grad on those to train.")
     groups = [(decayed, rate, decay), (spared, rate, 0.0), (new, new_rate, 0.0)]
     return [{"params": p, "lr": r, "highest": r, "weight_decay": d} for p, r, d in groups if p]
 
@@ -142,7 +143,7 @@ def set_learning_rates(groups: Sequence[dict[str, Any]], step: int, n_steps: int
 def make_accelerator(mixed_precision: Precision) -> Accelerator:
     """Return an accelerator for one process or, where several were launched, for this one of them."""
     if AcceleratorState._shared_state and AcceleratorState().mixed_precision != mixed_precision:
-        AcceleratorState._reset_state()  # it would refuse any other precision than the first one of this process
+        AcceleratorState._reset_state()  # it accepts only the first precision of a process
     try:
         accelerator = Accelerator(
             mixed_precision=mixed_precision,
@@ -159,7 +160,7 @@ def make_accelerator(mixed_precision: Precision) -> Accelerator:
 
 @contextmanager
 def prepared(accelerator: Accelerator, model: nn.Module, optimizer: torch.optim.Optimizer) -> Iterator[tuple[Any, Any]]:
-    """Lend the model to accelerate; afterwards take off the marks and wrappers it leaves on a model."""
+    """Prepare model and optimizer with accelerate; afterwards remove the attributes that it leaves on the model."""
     marks = ("forward", "_original_forward", "_is_accelerate_prepared")
     before = {name: model.__dict__[name] for name in marks if name in model.__dict__}
     try:
@@ -182,31 +183,33 @@ class StepReport:
     best: float | None
     """Best value of the metric so far."""
     parts: Mapping[str, float] = field(default_factory=dict)
-    """What the loss is made of, if the model tells."""
+    """The terms of the loss, if the model returns them."""
+
+    def describe(self) -> str:
+        """Return loss, best value, learning rate and speed in a line."""
+        parts = "".join(f", {name} {value:.4f}" for name, value in self.parts.items())
+        best = "" if self.best is None else f", best {self.best:.4f}"
+        speed = f"{self.examples_per_second:.0f} examples/s"
+        return f"loss {self.loss:.4f}{parts}{best}, rate {self.learning_rate:.1e}, {speed}"
 
 
 @contextmanager
 def reporter(progress: bool | Callable[[StepReport], None], n_steps: int) -> Iterator[Callable[[StepReport], None]]:
-    """Give a function that tells how training stands: the caller's own, a bar on a terminal, or a silent one."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
-
+    """Yield the function to call after each step: the caller's own, or one that moves a progress bar (or does not)."""
     if callable(progress):
         yield progress
         return
-    console = Console(stderr=True)
-    columns = (BarColumn(), MofNCompleteColumn(), TimeRemainingColumn(), TextColumn("{task.description}"))
-    with Progress(*columns, console=console, disable=not (progress and console.is_terminal)) as bar:
-        task = bar.add_task("", total=n_steps)
+    with progress_bar("training", n_steps, unit="steps", shown=None if progress else False) as bar:
+        yield lambda report: bar.report("training", report.step, n_steps, detail=report.describe())
 
-        def show(report: StepReport) -> None:
-            best = "" if report.best is None else f"  best {report.best:.4f}"
-            speed = f"{report.examples_per_second:.0f} examples/s"
-            parts = "".join(f"  {name} {value:.4f}" for name, value in report.parts.items())
-            told = f"loss {report.loss:.4f}{parts}{best}  rate {report.learning_rate:.1e}  {speed}"
-            bar.update(task, completed=report.step, description=told)
 
-        yield show
+def print_steps(report: StepReport) -> None:
+    """Print a line to stderr for every twentieth of the steps: progress for log files."""
+    from rich.console import Console
+
+    if report.step == report.n_steps or report.step % max(1, report.n_steps // 20) == 0:
+        line = f"step {report.step} of {report.n_steps}: {report.describe()}"
+        Console(stderr=True).print(line, highlight=False, soft_wrap=True)
 
 
 def text_lengths(examples: Sequence[Example]) -> list[int] | None:
