@@ -42,7 +42,6 @@ import pyarrow as pa
 import torch
 from cells import run_cells
 from linking import described_wikidata, encode, met_in
-from numpy.typing import NDArray
 from tqdm import tqdm
 
 from infuser import (
@@ -74,7 +73,8 @@ from infuser.knowledge.readers import read_facts
 from infuser.knowledge.readers.wikidata_small import read_wikidata_small
 from infuser.sources.placebo import shuffle
 from infuser.sources.surroundings import count_entities
-from infuser.stats.comparison import Arm, compare, signed_range
+from infuser.stats.comparison import ArmScores, compare, signed_range
+from infuser.stats.metrics import mean_metric
 from infuser.tables.skipped import Skipped
 from infuser.types import Annotations, join_pair
 
@@ -296,33 +296,32 @@ def run(size: Size, arm: str, seed: int, rate: float | None, work: Path) -> dict
     }
 
 
-def accuracy(labels: NDArray[Any], right: NDArray[Any]) -> float:
-    """Return the share of right answers; what is right was decided before."""
-    return float(np.mean(right))
+ACCURACY = mean_metric("accuracy", lambda right, labels: right)
+"""The share of right answers; what is right was decided before."""
 
 
 def summary(size: Size, found: dict[str, dict[str, Any]], work: Path) -> dict[str, Any]:
     """Return every arm, all differences, the table of buckets, and what the sources and SI do."""
     runs = {arm: [one for one in found.values() if one["arm"] == arm] for arm in ARMS}
     arms = [
-        Arm(arm, [np.array(one["right"]) for one in of], of[0]["new_weights"], [one["seconds"] for one in of])
+        ArmScores(arm, [np.array(one["right"]) for one in of], of[0]["new_weights"], [one["seconds"] for one in of])
         for arm, of in runs.items()
     ]
     labels = [one["label"] for one in task(size, work)["test"]]
     kinds = ("kam", "kar")
     also = [(f"{kind}+SI+SR", kind) for kind in kinds] + [(kind, f"{kind} placebo") for kind in kinds]
-    compared = compare(arms, labels, metric=accuracy, also=also)
+    compared = compare(arms, labels, metric=ACCURACY, also=also)
     parts = {kind: prepared(size, kind, False, work) for kind in kinds}
     tests = zip(*(parts[kind][1][2] for kind in kinds), strict=True)
     rarest = entity_frequency([tuple(one["annotations"][0] for one in of) for of in tests], frequencies(work))
     told: dict[str, Any] = {
         "verdicts": compared.verdicts,
         **{name: value for name, value in asdict(compared).items() if name in ("arms", "differences", "n_examples")},
-        "buckets against plain": [asdict(one) for one in buckets(arms, labels, rarest, metric=accuracy)],
+        "buckets against plain": [asdict(one) for one in buckets(arms, labels, rarest, metric=ACCURACY)],
     }
     for kind in kinds:
         two = [arm for arm in arms if arm.name in (kind, f"{kind}+SI+SR")]
-        told[f"buckets against {kind}"] = [asdict(one) for one in buckets(two, labels, rarest, metric=accuracy)]
+        told[f"buckets against {kind}"] = [asdict(one) for one in buckets(two, labels, rarest, metric=ACCURACY)]
     for kind, (source, (learn, _, _)) in parts.items():
         told[f"knowledge of {kind}"] = coverage(learn)
         report = explain_selection(selection(source, work), [one["annotations"][0] for one in learn])

@@ -41,7 +41,7 @@ from infuser.linking.examples import LinkedText, link_examples
 from infuser.linking.inference import find_mentions
 from infuser.linking.mentions import Mention
 from infuser.linking.readers import read_links
-from infuser.linking.scores import MEASURES, score_links
+from infuser.linking.scores import score_links
 from infuser.linking.self_supervision import SelfSupervision, self_supervised
 from infuser.linking.training import train_linker
 from infuser.linking.windows import window_linked
@@ -155,7 +155,7 @@ def encode(entities: list[Described], out: Path) -> EntityVectors:
 def measures(data: Set, found: Sequence[Sequence[Mention]]) -> dict[str, float]:
     """Return the strict scores on the texts that were held out."""
     total = score_links(data.test, found).total
-    return {name: round(getattr(total, name), 4) for name in MEASURES}
+    return {name: round(getattr(total, name), 4) for name in total.measures}
 
 
 def run(data: Set, seed: int, epochs: int, self_epochs: int) -> dict[str, dict[str, float]]:

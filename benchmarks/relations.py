@@ -37,7 +37,7 @@ from infuser.relations.examples import RelationText, Triple
 from infuser.relations.extracting import candidates_of, propose_all, say
 from infuser.relations.model import AttentionRelations
 from infuser.relations.readers import read_relations
-from infuser.relations.scores import MATCHES, MEASURES, score_relations
+from infuser.relations.scores import MATCHES, RelationCounts, score_relations
 from infuser.relations.tuning import best_thresholds
 from infuser.reports.probe_page import write_probe
 from infuser.sources.spacy_pipelines import SpacyEntities, SpacyPhrases
@@ -170,7 +170,7 @@ def _extraction(
 
 
 def _measures(scores: Any, *, intervals: bool = False) -> dict[str, Any]:
-    told: dict[str, Any] = {name: getattr(scores.total, name) for name in MEASURES}
+    told: dict[str, Any] = {name: getattr(scores.total, name) for name in RelationCounts.measures}
     return told | ({"intervals": scores.intervals()} if intervals else {})
 
 
@@ -246,7 +246,10 @@ def _print(done: Mapping[str, Any]) -> None:
         for tuned, scores in (one.get("tuned") or {}).items():
             print(f"  thresholds {scores['thresholds']} ({tuned})")
             for match in MATCHES:
-                print(f"    {match:9} " + "  ".join(f"{part} {scores[match][part]:.3f}" for part in MEASURES))
+                print(
+                    f"    {match:9} "
+                    + "  ".join(f"{part} {scores[match][part]:.3f}" for part in RelationCounts.measures)
+                )
         if "ceiling" in one:
             print(f"  ceiling of strict recall {one['ceiling']:.3f}; {one['texts per second']:.1f} texts a second")
             print("  every pair " + "  ".join(f"{m} F1 {one['every pair'][m]['f1']:.3f}" for m in MATCHES))

@@ -22,7 +22,7 @@ from infuser import assets
 from infuser.experiments.cells import Results, all_cells
 from infuser.experiments.schedule import run_bench
 from infuser.experiments.settings import Bench, read_bench
-from infuser.experiments.table_summary import summarise
+from infuser.experiments.summary import summarise
 from infuser.files import write_whole
 from infuser.knowledge.candidates.mention_rule import STOP_WORDS
 from infuser.knowledge.counting import Counting

@@ -13,7 +13,7 @@ import miniature
 from infuser.experiments.cells import Results, all_cells
 from infuser.experiments.schedule import run_bench
 from infuser.experiments.settings import read_bench
-from infuser.experiments.table_summary import summarise
+from infuser.experiments.summary import summarise
 from infuser.reports.bench_table import markdown_table
 
 SETTINGS = """

@@ -12,6 +12,7 @@ import miniature
 from infuser import Graph, Kam, TrainSettings
 from infuser.experiments.comparing import Trial, run_trial
 from infuser.reports import write_report
+from infuser.reports.table import markdown_table
 from infuser.stats.comparison import compare
 
 checkpoint = sys.argv[1] if len(sys.argv) > 1 else miniature.checkpoint()
@@ -32,7 +33,7 @@ trial = Trial(
 arms = run_trial(trial, seeds=[0], out=out)  # one seed for speed; a verdict needs several
 
 comparison = compare(arms, [example["label"] for example in test_set], also=[("kam", "placebo")])
-print(comparison.to_markdown())
+print(markdown_table(comparison))
 write_report(out / "report.html", title="Query-to-ad relevance, a toy", comparison=comparison)
 print("report written:", (out / "report.html").exists())
 

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
@@ -108,3 +109,25 @@ def held(folder: Path) -> Iterator[None]:
 def digest_of(value: Any, default: Callable[[Any], Any] | None = None) -> str:
     """Return a short digest of plain values; `default` converts what JSON cannot hold."""
     return hashlib.sha256(json.dumps(value, sort_keys=True, default=default).encode()).hexdigest()[:12]
+
+
+def nan_to_null(value: Any) -> Any:
+    """Return values that JSON can hold: null for NaN and infinity, lists for tuples and arrays."""
+    import numpy as np
+
+    if isinstance(value, Mapping):
+        return {key: nan_to_null(inside) for key, inside in value.items()}
+    if isinstance(value, np.ndarray | np.generic):
+        return nan_to_null(value.tolist())
+    if isinstance(value, list | tuple):
+        return [nan_to_null(inside) for inside in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def null_to_nan(value: Any) -> Any:
+    """Return the same values with NaN for null."""
+    if isinstance(value, Mapping):
+        return {key: null_to_nan(inside) for key, inside in value.items()}
+    if isinstance(value, list):
+        return [null_to_nan(inside) for inside in value]
+    return math.nan if value is None else value

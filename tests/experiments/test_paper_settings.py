@@ -16,7 +16,7 @@ import infuser.sources
 import infuser.tasks.catalogue  # noqa: F401
 from infuser.experiments.making import make_task
 from infuser.experiments.settings import Bench, read_bench
-from infuser.experiments.table_summary import summarise
+from infuser.experiments.summary import summarise
 from infuser.registry import METHODS, SOURCES, TASKS
 from infuser.reports.bench_table import table_grid
 from infuser.sources.settings import fields_of

@@ -21,7 +21,7 @@ from infuser.experiments.cells import Cell, Results, all_cells
 from infuser.experiments.running import Workshop
 from infuser.experiments.schedule import planned, run_bench
 from infuser.experiments.settings import Bench, only, read_bench
-from infuser.experiments.table_summary import summarise
+from infuser.experiments.summary import summarise
 from infuser.sources import Selective
 
 SCRIPT = """

@@ -4,7 +4,7 @@ from typing import Any
 
 from experiments.bench_results import N, cell, settings
 
-from infuser.experiments.table_summary import summarise
+from infuser.experiments.summary import summarise
 from infuser.reports.bench_table import markdown_table
 
 

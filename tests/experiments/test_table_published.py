@@ -8,11 +8,14 @@ import pytest
 from experiments.bench_results import TABLES, settings
 
 from infuser.errors import InputError
+from infuser.experiments.published import check_published
 from infuser.experiments.settings import make_bench
-from infuser.experiments.table_plan import check_published
-from infuser.experiments.table_summary import summarise
+from infuser.experiments.summary import judging_task, summarise
 
-TASKS = make_bench(TABLES, "test", Path(".")).tasks
+TASKS = {
+    name: judging_task(entry.kind, entry.settings).metrics
+    for name, entry in make_bench(TABLES, "test", Path(".")).tasks.items()
+}
 GOOD = {
     "from": "A paper",
     "note": "test server",

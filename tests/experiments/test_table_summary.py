@@ -9,8 +9,8 @@ from experiments.bench_results import TABLES, N, all_cells, cell, settings
 from scipy import stats
 
 from infuser.errors import InputError
-from infuser.experiments.table_parts import BenchTable, Entry
-from infuser.experiments.table_summary import summarise
+from infuser.experiments.bench_table import BenchTable, Entry
+from infuser.experiments.summary import summarise
 from infuser.registry import TASKS
 from infuser.reports.bench_table import table_grid, table_verdicts
 from infuser.stats.metrics import get_metric

@@ -9,8 +9,8 @@ from experiments.bench_results import cell, settings
 from matplotlib.image import imread
 
 from infuser.errors import InputError
-from infuser.experiments.table_parts import BenchTable
-from infuser.experiments.table_summary import summarise
+from infuser.experiments.bench_table import BenchTable
+from infuser.experiments.summary import summarise
 from infuser.reports.bench_plots import ablation_of, ablation_plot, sweep_of, sweep_plot, write_png
 
 SHARES = {

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from experiments.bench_results import all_cells, cell, settings
 
-from infuser.experiments.table_parts import BenchTable
-from infuser.experiments.table_summary import summarise
+from infuser.experiments.bench_table import BenchTable
+from infuser.experiments.summary import summarise
 from infuser.reports.bench_page import bench_page
 from infuser.reports.bench_table import latex_table, markdown_table, table_grid, table_verdicts, terminal_table
 

@@ -15,7 +15,7 @@ from infuser.analysis.explanation import Explanation
 from infuser.errors import InputError
 from infuser.reports import write_report
 from infuser.reports.charts import dot_plot, line_chart
-from infuser.stats.comparison import Arm, Comparison, compare
+from infuser.stats.comparison import ArmScores, Comparison, compare
 
 Explain = Callable[..., Explanation]
 LABELS = np.random.default_rng(7).integers(0, 2, 200)
@@ -24,7 +24,7 @@ LABELS = np.random.default_rng(7).integers(0, 2, 200)
 def comparison(*signals: float, n_seeds: int = 3, names: tuple[str, ...] = ("plain", "KAM", "placebo")) -> Comparison:
     random = np.random.default_rng(0)
     arms = [
-        Arm(name, [signal * LABELS + random.normal(size=200) for _ in range(n_seeds)], 12, [3.0] * n_seeds)
+        ArmScores(name, [signal * LABELS + random.normal(size=200) for _ in range(n_seeds)], 12, [3.0] * n_seeds)
         for name, signal in zip(names, signals, strict=False)
     ]
     return compare(arms, LABELS, rounds=200)
@@ -138,7 +138,7 @@ def test_dot_plot_of_few_seeds_stays_on_the_page(n_seeds: int) -> None:
 
 def test_equal_values_are_drawn_too() -> None:
     scores = [LABELS.astype(float)] * 3
-    drawn = dot_plot(compare([Arm("a", scores), Arm("b", scores)], LABELS, rounds=200))
+    drawn = dot_plot(compare([ArmScores("a", scores), ArmScores("b", scores)], LABELS, rounds=200))
     assert "nan" not in drawn and len(numbers(drawn)) > 10
 
 

@@ -9,15 +9,17 @@ from scipy import stats
 from sklearn.metrics import roc_auc_score
 
 from infuser.errors import InputError
-from infuser.stats.comparison import Arm, Comparison, compare, paired_difference
+from infuser.reports.table import markdown_table, terminal_table
+from infuser.stats.comparison import ArmScores, Comparison, compare, paired_difference
+from infuser.stats.metrics import Metric
 
 LABELS = np.random.default_rng(7).integers(0, 2, 400)
 
 
-def arm(name: str, signal: float, *, n_seeds: int = 3, stream: int = 0, weights: int = 0) -> Arm:
+def arm(name: str, signal: float, *, n_seeds: int = 3, stream: int = 0, weights: int = 0) -> ArmScores:
     random = np.random.default_rng([stream, round(signal * 10)])
     scores = [signal * LABELS + random.normal(size=len(LABELS)) for _ in range(n_seeds)]
-    return Arm(name, scores, weights, [10.0, 11.0, 12.0][:n_seeds])
+    return ArmScores(name, scores, weights, [10.0, 11.0, 12.0][:n_seeds])
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +61,7 @@ def test_seeds_alone_do_not_make_a_verdict_when_the_test_set_is_tiny() -> None:
     labels = np.array([0, 1] * 6)
     steps = np.round(np.linspace(0, 1.1, 12), 6)
     worse, better = ([labels + share * steps for share in shares] for shares in ((1.5, 1.5, 2.0), (1.0, 1.0, 1.0)))
-    one = compare([Arm("plain", worse), Arm("KAM", better)], labels, rounds=500)
+    one = compare([ArmScores("plain", worse), ArmScores("KAM", better)], labels, rounds=500)
     difference = one.differences[0]
     assert difference.over_seeds is not None and difference.over_seeds[0] > 0
     assert difference.over_examples is not None and difference.over_examples[0] <= 0
@@ -70,19 +72,19 @@ def test_one_seed_gives_no_verdict_and_asks_for_more() -> None:
     one = compare([arm("plain", 1.0, n_seeds=1), arm("KAM", 3.0, n_seeds=1)], LABELS, rounds=200)
     assert one.differences[0].over_seeds is None and one.arms[0].interval is None
     assert one.differences[0].verdict == "no evidence" and "at least two seeds" in one.verdict
-    assert "nan" not in one.to_json().lower() and "±" not in one.to_markdown().splitlines()[2]
+    assert "nan" not in one.to_json().lower() and "±" not in markdown_table(one).splitlines()[2]
 
 
 def test_seeds_that_are_all_alike_are_no_evidence_however_clear_the_examples_are() -> None:
     random = np.random.default_rng(0)
     plain, kam = (gain * LABELS + random.normal(size=len(LABELS)) for gain in (0.0, 3.0))
-    one = compare([Arm("plain", [plain] * 3), Arm("KAM", [kam] * 3)], LABELS, rounds=200)
+    one = compare([ArmScores("plain", [plain] * 3), ArmScores("KAM", [kam] * 3)], LABELS, rounds=200)
     difference = one.differences[0]
     assert difference.over_examples is not None and difference.over_examples[0] > 0.3
     assert (difference.over_seeds, difference.p_value, difference.verdict) == (None, None, "no evidence")
     assert one.verdict.startswith("No evidence over seeds that KAM differs from plain: AUC +0.")
     assert (
-        "with every seed alike ([+0." in one.verdict and "±" not in one.to_markdown().split("\n\n")[0].splitlines()[3]
+        "with every seed alike ([+0." in one.verdict and "±" not in markdown_table(one).split("\n\n")[0].splitlines()[3]
     )
     assert Comparison.from_json(one.to_json()) == one
 
@@ -120,7 +122,7 @@ def test_terminal_table_shows_names_as_they_are() -> None:
 
     arms = [arm("[bold]plain[/bold]", 1.0), arm("KAM 🌍", 2.0, weights=19584)]
     out = io.StringIO()
-    Console(file=out, width=140).print(compare(arms, LABELS, rounds=200).to_text())
+    Console(file=out, width=140).print(terminal_table(compare(arms, LABELS, rounds=200)))
     assert "[bold]plain[/bold]" in out.getvalue() and "KAM 🌍" in out.getvalue() and "19,584" in out.getvalue()
 
 
@@ -128,7 +130,7 @@ def test_terminal_table_of_short_names_fits_a_narrow_terminal(comparison: Compar
     from rich.console import Console
 
     out = io.StringIO()
-    Console(file=out, width=80).print(comparison.to_text())
+    Console(file=out, width=80).print(terminal_table(comparison))
     difference = comparison.differences[0]
     assert difference.over_examples is not None
     assert f"[{difference.over_examples[0]:+.3f}, {difference.over_examples[1]:+.3f}]" in out.getvalue()
@@ -136,7 +138,7 @@ def test_terminal_table_of_short_names_fits_a_narrow_terminal(comparison: Compar
 
 
 def test_markdown_has_a_row_per_arm_and_escapes_bars() -> None:
-    text = compare([arm("plain", 1.0), arm("a|b", 2.0)], LABELS, rounds=200).to_markdown()
+    text = markdown_table(compare([arm("plain", 1.0), arm("a|b", 2.0)], LABELS, rounds=200))
     table = text.split("\n\n")[0].splitlines()
     assert len(table) == 4 and table[3].startswith("| a\\|b | 0.")
     assert {line.replace("\\|", "").count("|") for line in table} == {7}
@@ -144,13 +146,11 @@ def test_markdown_has_a_row_per_arm_and_escapes_bars() -> None:
 
 def test_groups_are_counted_and_named_in_the_note() -> None:
     one = compare([arm("plain", 1.0), arm("KAM", 2.0)], LABELS, groups=np.arange(400) // 8, rounds=200)
-    assert one.n_groups == 50 and "50 groups drawn whole" in one.to_markdown()
+    assert one.n_groups == 50 and "50 groups drawn whole" in markdown_table(one)
 
 
 def test_any_metric_can_be_compared() -> None:
-    def share_right(labels: np.ndarray, scores: np.ndarray) -> float:
-        return float(((scores > 0.5) == labels).mean())
-
+    share_right = Metric("share right", lambda scores, labels: ((scores > 0.5) == labels).mean(), kind="own")
     one = compare([arm("plain", 1.0), arm("KAM", 3.0)], LABELS, metric=share_right, rounds=100)
     assert one.metric == "share right" and one.differences[0].verdict == "helps"
 
@@ -164,10 +164,12 @@ def test_arms_that_cannot_be_compared_are_refused_with_the_reason() -> None:
     with pytest.raises(InputError, match="'KAM' has 2 seeds and 'plain' has 3"):
         compare([plain, arm("KAM", 2.0, n_seeds=2)], LABELS)
     with pytest.raises(InputError, match="labels 0 and 1, both present"):
+        compare([plain, kam], np.arange(400) % 3)
+    with pytest.raises(InputError, match="different labels, but all 400 have the label"):
         compare([plain, kam], np.ones(400))
     with pytest.raises(InputError, match="for 399 labels"):
         compare([plain, kam], LABELS[:-1])
     with pytest.raises(InputError, match="not finite"):
-        compare([plain, Arm("KAM", [np.full(400, np.nan)] * 3)], LABELS)
+        compare([plain, ArmScores("KAM", [np.full(400, np.nan)] * 3)], LABELS)
     with pytest.raises(InputError, match="No arm is called 'kam'"):
         compare([plain, kam], LABELS, also=[("kam", "plain")], rounds=10)

@@ -9,14 +9,11 @@ from scipy import stats
 from sklearn.metrics import accuracy_score, roc_auc_score
 
 from infuser.errors import InputError
-from infuser.stats.intervals import (
-    auc,
-    bootstrap_values,
-    paired_p_value,
-    percentile_interval,
-    t_interval,
-    weighted_auc,
-)
+from infuser.stats import weighted
+from infuser.stats.intervals import bootstrap, mean_per_arm, paired_p_value, percentile_interval, t_interval
+from infuser.stats.metrics import Metric, get_metric, mean_metric
+
+AUC = get_metric("auc")
 
 
 def test_an_interval_of_three_values_agrees_with_the_table_of_student() -> None:
@@ -49,11 +46,13 @@ def test_auc_agrees_with_sklearn_also_with_ties(n_levels: int) -> None:
     random = np.random.default_rng(n_levels)
     labels = random.integers(0, 2, 300)
     scores = random.integers(0, n_levels, 300) / n_levels + (labels * 0.3).round(1)
-    assert auc(labels, scores) == pytest.approx(roc_auc_score(labels, scores), abs=1e-12)
+    assert AUC(scores, labels) == pytest.approx(roc_auc_score(labels, scores), abs=1e-12)
+    alone = weighted.auc(scores, labels == 1, np.ones((1, 300)))
+    assert alone == pytest.approx(roc_auc_score(labels, scores), abs=1e-12)
 
 
 def test_constant_scores_have_an_auc_of_one_half() -> None:
-    assert auc([0, 1, 1, 0], [0.3, 0.3, 0.3, 0.3]) == 0.5
+    assert AUC([0.3, 0.3, 0.3, 0.3], [0, 1, 1, 0]) == 0.5
 
 
 def test_weighted_auc_agrees_with_sklearn_on_the_examples_drawn() -> None:
@@ -61,11 +60,11 @@ def test_weighted_auc_agrees_with_sklearn_on_the_examples_drawn() -> None:
     labels, scores = random.integers(0, 2, 60), random.integers(0, 9, 60).astype(float)
     weights = random.integers(0, 4, (20, 60)).astype(float)
     expected = [roc_auc_score(labels, scores, sample_weight=row) for row in weights]
-    np.testing.assert_allclose(weighted_auc(labels, scores, weights), expected, atol=1e-12)
+    np.testing.assert_allclose(weighted.auc(scores, labels == 1, weights), expected, atol=1e-12)
 
 
 def test_rounds_without_one_of_the_classes_are_left_out() -> None:
-    values = weighted_auc(np.array([0, 1]), np.array([0.1, 0.9]), np.array([[1.0, 1.0], [2.0, 0.0]]))
+    values = weighted.auc(np.array([0.1, 0.9]), np.array([False, True]), np.array([[1.0, 1.0], [2.0, 0.0]]))
     assert values[0] == 1.0 and np.isnan(values[1])
     assert percentile_interval(np.concatenate([np.full(200, 0.7), [np.nan]])) == pytest.approx((0.7, 0.7))
     assert percentile_interval(np.full(2000, np.nan)) is None
@@ -79,8 +78,8 @@ def test_bootstrap_interval_covers_the_true_difference_about_as_often_as_it_says
     for trial in range(n_trials):
         shared = random.normal(size=200)  # both arms see the same hard examples, as real arms do
         # variance 1 within each class, for which the true AUC is known
-        scores = [[gain * labels + 0.6 * shared + 0.8 * random.normal(size=200)] for gain in (1.0, 1.5)]
-        values = bootstrap_values(labels, scores, rounds=300, seed=trial)
+        scores = [gain * labels + 0.6 * shared + 0.8 * random.normal(size=200) for gain in (1.0, 1.5)]
+        values = bootstrap(AUC, scores, labels, rounds=300, seed=trial)
         interval = percentile_interval(values[:, 1] - values[:, 0])
         assert interval is not None
         n_covered += interval[0] <= truth <= interval[1]
@@ -91,8 +90,8 @@ def test_drawing_whole_groups_widens_the_interval_when_examples_repeat_each_othe
     random = np.random.default_rng(0)
     terms = np.arange(60)
     labels, scores = np.repeat(terms % 2, 8), np.repeat(terms % 2 + random.normal(size=60), 8)
-    alone = percentile_interval(bootstrap_values(labels, [[scores]], rounds=500)[:, 0])
-    whole = percentile_interval(bootstrap_values(labels, [[scores]], rounds=500, groups=np.repeat(terms, 8))[:, 0])
+    alone = percentile_interval(bootstrap(AUC, [scores], labels, rounds=500)[:, 0])
+    whole = percentile_interval(bootstrap(AUC, [scores], labels, rounds=500, groups=np.repeat(terms, 8))[:, 0])
     assert alone is not None and whole is not None
     assert whole[1] - whole[0] > 2 * (alone[1] - alone[0])  # sqrt(8) in theory
 
@@ -101,11 +100,11 @@ def test_examples_of_one_group_are_drawn_together() -> None:
     groups = np.array(["a", "b", "b", "c", "c", "c"])
     drawn: list[tuple[int, ...]] = []
 
-    def counts(labels: np.ndarray, scores: np.ndarray) -> float:
+    def counts(scores: np.ndarray, labels: np.ndarray) -> float:
         drawn.append(tuple(np.bincount(labels, minlength=6)))
         return 0.0
 
-    bootstrap_values(np.arange(6), [[np.zeros(6)]], metric=counts, groups=groups, rounds=50)
+    bootstrap(Metric("counts", counts, kind="own"), [np.zeros(6)], np.arange(6), groups=groups, rounds=50)
     assert len(set(drawn)) > 5
     assert all(one[1] == one[2] and one[3] == one[4] == one[5] and one[0] + one[1] + one[3] == 3 for one in drawn)
 
@@ -113,49 +112,53 @@ def test_examples_of_one_group_are_drawn_together() -> None:
 def test_any_metric_is_bootstrapped_on_the_same_resamples_as_auc() -> None:
     random = np.random.default_rng(0)
     labels = random.integers(0, 2, 80)
-    scores = [[labels * 0.5 + random.random(80) for _ in range(2)]]
-    slow = bootstrap_values(labels, scores, metric=lambda truth, given: float(roc_auc_score(truth, given)), rounds=30)
-    np.testing.assert_allclose(slow, bootstrap_values(labels, scores, rounds=30), atol=1e-12)
-    exact = bootstrap_values(labels, [[labels]], metric=accuracy_score, rounds=30)
+    scores = [labels * 0.5 + random.random(80) for _ in range(2)]
+    recomputed = Metric("by hand", lambda given, truth: float(roc_auc_score(truth, given)), kind="own")
+    np.testing.assert_allclose(
+        bootstrap(recomputed, scores, labels, rounds=30), bootstrap(AUC, scores, labels, rounds=30), atol=1e-12
+    )
+    exact = bootstrap(Metric("hits", accuracy_score, kind="own"), [labels], labels, rounds=30)
     assert (exact == 1.0).all()
 
 
 def test_a_metric_that_weighs_examples_is_asked_for_all_rounds_at_once() -> None:
-    class Hits:
-        asked = 0
+    asked = []
 
-        def __call__(self, labels: np.ndarray, scores: np.ndarray) -> float:
-            raise AssertionError("one round at a time")
+    def one_at_a_time(scores: np.ndarray, labels: np.ndarray) -> float:
+        raise AssertionError("one round at a time")
 
-        def weighted(self, labels: np.ndarray, scores: np.ndarray, weights: np.ndarray) -> np.ndarray:
-            self.asked += 1
-            return weights @ (labels == scores) / weights.sum(axis=1)
+    def all_at_once(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> np.ndarray:
+        asked.append(len(weights))
+        return weights @ (labels == scores) / weights.sum(axis=1)
 
-    labels, hits = np.arange(40) % 2, Hits()
-    fast = bootstrap_values(labels, [[np.ones(40, int)]], metric=hits, rounds=30)
-    np.testing.assert_allclose(fast, bootstrap_values(labels, [[np.ones(40, int)]], metric=accuracy_score, rounds=30))
-    assert hits.asked == 1
+    labels, runs = np.arange(40) % 2, [np.ones(40, int)]
+    fast = bootstrap(Metric("hits", one_at_a_time, all_at_once, kind="own"), runs, labels, rounds=30)
+    slow = bootstrap(Metric("hits", accuracy_score, kind="own"), runs, labels, rounds=30)
+    np.testing.assert_allclose(fast, slow)
+    assert asked == [30]
+    mean = mean_metric("hits", lambda scores, labels: scores == labels)
+    np.testing.assert_allclose(bootstrap(mean, runs, labels, rounds=30), slow)
 
 
 def test_same_seed_gives_the_same_rounds_and_pieces_of_memory_do_not_matter(monkeypatch: pytest.MonkeyPatch) -> None:
     random = np.random.default_rng(0)
     labels = random.integers(0, 2, 50)
-    scores = [[random.random(50)]]
-    first = bootstrap_values(labels, scores, rounds=40, seed=3)
-    assert not np.array_equal(first, bootstrap_values(labels, scores, rounds=40, seed=4))
+    scores = [random.random(50)]
+    first = bootstrap(AUC, scores, labels, rounds=40, seed=3)
+    assert not np.array_equal(first, bootstrap(AUC, scores, labels, rounds=40, seed=4))
     monkeypatch.setattr("infuser.stats.intervals._CELLS_AT_ONCE", 350)  # seven rounds at a time
-    np.testing.assert_array_equal(first, bootstrap_values(labels, scores, rounds=40, seed=3))
+    np.testing.assert_array_equal(first, bootstrap(AUC, scores, labels, rounds=40, seed=3))
 
 
 def test_two_thousand_rounds_of_a_demo_take_seconds() -> None:
     random = np.random.default_rng(0)
     labels = random.integers(0, 2, 1000)
-    scores = [[labels + random.normal(size=1000) for _ in range(3)] for _ in range(3)]
+    scores = [labels + random.normal(size=1000) for _ in range(9)]
     began = time.process_time()
-    assert bootstrap_values(labels, scores, rounds=2000).shape == (2000, 3)
+    assert mean_per_arm(bootstrap(AUC, scores, labels, rounds=2000), [3, 3, 3]).shape == (2000, 3)
     assert time.process_time() - began < 15  # about one on a quiet core
 
 
 def test_group_ids_that_do_not_fit_are_refused() -> None:
     with pytest.raises(InputError, match="3 group ids for 2 test examples"):
-        bootstrap_values(np.array([0, 1]), [[np.array([0.1, 0.9])]], groups=[1, 2, 3], rounds=5)
+        bootstrap(AUC, [np.array([0.1, 0.9])], np.array([0, 1]), groups=[1, 2, 3], rounds=5)

@@ -80,12 +80,12 @@ def test_a_number_cannot_be_read_from_classes(name):
 @pytest.mark.parametrize("name", sorted(METRICS))
 def test_bad_shapes_and_values_are_refused(name):
     def labels(shape):
-        return np.zeros(shape if METRICS[name].multi_label else shape[:1])
+        return np.zeros(shape if METRICS[name].kind == "several labels" else shape[:1])
 
     with pytest.raises(InputError, match="needs logits of shape"):
         get_metric(name)(np.zeros((2, 5, 2)), np.zeros((2, 5)))
     with pytest.raises(InputError, match="needs logits of shape"):  # as many labels as belong to the other kind
-        get_metric(name)(np.zeros((2, 5)), np.zeros((2,) if METRICS[name].multi_label else (2, 5)))
+        get_metric(name)(np.zeros((2, 5)), np.zeros((2,) if METRICS[name].kind == "several labels" else (2, 5)))
     with pytest.raises(InputError, match="no examples"):
         get_metric(name)(np.zeros((0, 2)), labels((0, 2)))
     with pytest.raises(InputError, match="1 logits that are not finite"):

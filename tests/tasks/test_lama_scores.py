@@ -43,7 +43,7 @@ def test_a_set_in_which_nothing_was_ranked_has_no_score():
         InputError, match=r"None of 1 facts could be asked \(the object is not one word of the list: 1\)"
     ):
         Lama("data").score([{"relation": "P1"}], [{"rank": None, "left_out": NO_SINGLE_WORD}])
-    with pytest.raises(InputError, match="2 predictions for 1 facts"):
+    with pytest.raises(InputError, match="2 predictions for 1 examples"):
         Lama("data").score([{"relation": "P1"}], [{"rank": 1}, {"rank": 1}])
 
 

@@ -77,7 +77,7 @@ def test_scores_agree_with_hand_counts():
     golds = [["the Green Town"], ["Aare", "river Aare"], ["Bern"]]
     scores = TASK.score(golds, ["green town!", "the blue river Aare", "Basel"])
     assert scores == pytest.approx({"f1": (1 + 2 * 2 / 5 + 0) / 3, "exact-match": 1 / 3})
-    with pytest.raises(InputError, match="2 answers for 3 questions"):
+    with pytest.raises(InputError, match="2 predictions for 3 examples"):
         TASK.score(golds, ["", ""])
 
 

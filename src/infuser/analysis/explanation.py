@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from infuser.errors import InputError
+from infuser.files import nan_to_null
 from infuser.linking.mentions import Mention, Scored
-from infuser.stats.nulls import with_nulls
 from infuser.types import Annotations, Candidate, Link, Span, Term
 
 Matrix: TypeAlias = NDArray[np.float64]
@@ -119,7 +119,7 @@ class Explanation:
             "found": {name: asdict(found) for name, found in self.found.items()},
             "off": list(self.off),
             "changes": None if self.changes is None else self.changes.round(6).tolist(),
-            "mentions": with_nulls([asdict(mention) for mention in self.mentions]),
+            "mentions": nan_to_null([asdict(mention) for mention in self.mentions]),
             "triples": None if self.triples is None else [dict(triple) for triple in self.triples],
             "maps": {name: drawn.round(6).tolist() for name, drawn in self.maps.items()},
             "plain": self.plain.round(6).tolist(),

@@ -68,7 +68,7 @@ def tell_results(
 ) -> None:
     """Show or write the table of a bench."""
     from infuser.experiments.cells import all_cells
-    from infuser.experiments.table_summary import summarise
+    from infuser.experiments.summary import summarise
     from infuser.reports.bench_page import bench_page
     from infuser.reports.bench_table import latex_table, markdown_table, terminal_table
 

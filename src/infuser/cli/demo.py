@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from infuser import Correlation
     from infuser.analysis.explanation import Explanation
     from infuser.experiments.comparing import Trial
-    from infuser.stats.comparison import Arm, Comparison
+    from infuser.stats.comparison import ArmScores, Comparison
     from infuser.tasks.query_ads import QueryAds
     from infuser.training.steps import StepReport
 
@@ -67,13 +67,15 @@ def demo(
       infuser demo --seeds 1 --out runs/quick
       infuser demo --correlation glosses --out runs/company
     """
+    from infuser.reports.table import terminal_table
+
     console = Console()
     started = time.perf_counter()
     console.print(Panel(_WHAT if correlation is None else _COMPANY, title="Infuser demo", title_align="left"))
     trial, data = _prepare(console, pairs, epochs, correlation, out)
     arms = _train(console, trial, seeds, out)
     comparison, explanations = _report(trial, data, arms, out, seeds)
-    console.print(comparison.to_text())
+    console.print(terminal_table(comparison))
     for sentence in comparison.verdicts:
         console.print(f"  {sentence}")
     minutes = (time.perf_counter() - started) / 60
@@ -145,7 +147,7 @@ def count_glosses(console: Console, wordnet: Path, out: Path) -> Correlation:
     return Correlation.load(out / "correlation")
 
 
-def _train(console: Console, trial: Trial, n_seeds: int, out: Path) -> list[Arm]:
+def _train(console: Console, trial: Trial, n_seeds: int, out: Path) -> list[ArmScores]:
     from infuser.experiments.comparing import run_trial
 
     console.print(f"[b]4/4[/b] Training {3 * n_seeds} models on {len(trial.train):,} pairs each")
@@ -169,7 +171,7 @@ def _train(console: Console, trial: Trial, n_seeds: int, out: Path) -> list[Arm]
 
 
 def _report(
-    trial: Trial, data: QueryAds, arms: list[Arm], out: Path, n_seeds: int
+    trial: Trial, data: QueryAds, arms: list[ArmScores], out: Path, n_seeds: int
 ) -> tuple[Comparison, list[Explanation]]:
     import numpy as np
 

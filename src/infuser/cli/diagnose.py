@@ -126,13 +126,13 @@ def _question(
 ) -> Question:
     """Ask the sources of the first run about test and training texts, and count entities; all before any training."""
     import infuser
-    from infuser.cli.diagnose_parts import Question, choose_metric
+    from infuser.cli.diagnose_parts import Question
     from infuser.sources.selective import Selective, bare
     from infuser.sources.surroundings import count_entities, read_counts
     from infuser.stats.metrics import get_metric
 
-    get_metric(arms.first.made_with["metric"]).check_labels([example["label"] for example in test])
-    metric, name = choose_metric(arms.first.made_with["metric"], len(read.labels))
+    metric = get_metric(arms.first.made_with["metric"])
+    metric.check_labels([example["label"] for example in test])
     collator = infuser.load(arms.first.run.model).collator()
     quiet = Console(quiet=True)
     known = annotate(console, collator, test, "test", cache)
@@ -149,7 +149,7 @@ def _question(
     entities = [example["annotations"] for example in everything]
     # the placebo's weights were chosen on dev examples that were shuffled like this
     shuffling = DEV_SHUFFLING if test is read.dev else DEV_SHUFFLING + 1
-    return Question(known, train, read.labels, metric, name, entities, counts, shares, shuffling)
+    return Question(known, train, read.labels, metric, entities, counts, shares, shuffling)
 
 
 def _with_remarks(
@@ -228,7 +228,9 @@ def _tell(console: Console, found: Diagnosis) -> None:
     for note in found.notes:
         console.print(f"  {note}", style="yellow", markup=False, highlight=False)
     if found.comparison is not None:
-        console.print(found.comparison.to_text())
+        from infuser.reports.table import terminal_table
+
+        console.print(terminal_table(found.comparison))
     if found.buckets:
         console.print(_bucket_table(found))
 

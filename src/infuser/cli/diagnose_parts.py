@@ -15,8 +15,8 @@ from infuser.cli.console import loading
 from infuser.cli.diagnose_runs import Arms, Trained
 from infuser.errors import CheckpointError
 from infuser.experiments.arms import PLACEBO, PLAIN, shuffled
-from infuser.stats.comparison import Arm, compare
-from infuser.stats.intervals import Metric, auc
+from infuser.stats.comparison import ArmScores, compare
+from infuser.stats.metrics import Metric
 from infuser.types import Annotations
 from infuser.words import counted
 
@@ -38,7 +38,6 @@ class Question:
     """The training examples of the first run, likewise."""
     labels: list[str]
     metric: Metric
-    metric_name: str
     entities: Sequence[Sequence[Annotations]]
     """What the sources found in the test examples before any selection; entities that were left out count, too."""
     frequencies: Mapping[str, int]
@@ -54,9 +53,7 @@ class Question:
 
     def score(self, answers: NDArray[np.float64]) -> float:
         """Return how good the answers of one model are."""
-        from infuser.analysis.diagnose.effects import judged
-
-        return float(self.metric(self.truth, judged(answers, self.metric)))
+        return self.metric(_logits(answers), self.truth)
 
 
 @dataclass
@@ -71,25 +68,15 @@ class Answered:
     """For each seed the infused arm's score against the share of wrong entities."""
 
 
-def choose_metric(name: str, n_labels: int) -> tuple[Metric, str]:
-    """Return the metric of a run as reports take it, (labels, probabilities) to a number, and what it is called."""
-    if name == "auc" and n_labels == 2:
-        return auc, "AUC"
-    from infuser.stats.metrics import get_metric
-
-    chosen = get_metric(name)
-
-    def measure(labels: NDArray[Any], scores: NDArray[Any]) -> float:
-        return chosen(np.log(np.maximum(scores, 1e-300)), labels)
-
-    return measure, name.replace("auc", "AUC")
+def _logits(probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
+    return np.log(np.maximum(probabilities, 1e-300))
 
 
 def diagnose(arms: Arms, smaller: Mapping[int, Trained], question: Question, told: Console) -> Diagnosis:
     """Ask every model and put the answers together; without a whole seed of all three arms nothing is compared."""
     import infuser
-    from infuser.analysis.diagnose.buckets import buckets, defined, entity_frequency
-    from infuser.analysis.diagnose.effects import channel_effects, flips, judged
+    from infuser.analysis.diagnose.buckets import buckets, entity_frequency
+    from infuser.analysis.diagnose.effects import channel_effects, flips
     from infuser.sources.naming import source_names
 
     seeds = arms.whole_seeds()
@@ -103,9 +90,9 @@ def diagnose(arms: Arms, smaller: Mapping[int, Trained], question: Question, tol
 
     told.print("Comparing", highlight=False)
     scored = [
-        Arm(
+        ArmScores(
             name,
-            [judged(one, question.metric) for one in asked.answers[name]],
+            [_logits(one) for one in asked.answers[name]],
             runs[seeds[0]].record["result"]["new_weights"],
             [runs[seed].record["result"]["seconds"] for seed in seeds],
         )
@@ -115,8 +102,7 @@ def diagnose(arms: Arms, smaller: Mapping[int, Trained], question: Question, tol
         compare(
             scored,
             question.truth,
-            metric=defined(question.metric),
-            metric_name=question.metric_name,
+            metric=question.metric,
             also=[(arms.method, PLACEBO)],
         )
         if compared
@@ -126,13 +112,13 @@ def diagnose(arms: Arms, smaller: Mapping[int, Trained], question: Question, tol
     found = Diagnosis(
         title=f"Does the knowledge help? {arms.method}, {arms.first.files.data.name}",
         comparison=comparison,
-        metric=question.metric_name,
+        metric=question.metric.name.replace("auc", "AUC"),
         buckets=buckets(scored, question.truth, frequency, metric=question.metric),
         corruption=_corruption(arms.method, asked, question),
         channels=channel_effects(
             sources,
-            asked.answers[arms.method],
-            asked.without,
+            [_logits(one) for one in asked.answers[arms.method]],
+            {name: [_logits(one) for one in of_source] for name, of_source in asked.without.items()},
             question.truth,
             metric=question.metric,
         ),

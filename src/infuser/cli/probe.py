@@ -245,8 +245,8 @@ def _write_scores(
     path: Path, probed: ProbedEncoder, encoder: str, texts: Sequence[RelationText], settings: ProbeSettings
 ) -> None:
     from infuser.analysis.probe.relation_knowledge import HOW
+    from infuser.files import nan_to_null
     from infuser.knowledge.entity_scores import digest_of_texts, write_scores
-    from infuser.stats.nulls import with_nulls
 
     reading = probed.reading
     about = {
@@ -260,7 +260,7 @@ def _write_scores(
         "accuracy": reading.scores.accuracy,
         "controls": {name: scores.accuracy for name, scores in reading.controls.items()},
     }
-    write_scores(path, probed.entity_scores, with_nulls(about), probed.relation_scores)
+    write_scores(path, probed.entity_scores, nan_to_null(about), probed.relation_scores)
 
 
 def _tell(console: Console, report: ProbeReport) -> None:

@@ -26,7 +26,7 @@ from infuser.infused import Infused, infuse
 from infuser.registry import METHODS
 from infuser.signals import Collator
 from infuser.sources.placebo import shuffle
-from infuser.stats.comparison import Arm
+from infuser.stats.comparison import ArmScores
 from infuser.training import TrainSettings, train
 from infuser.training.evaluation import evaluate
 from infuser.training.steps import Example, StepReport
@@ -60,7 +60,7 @@ class Trial:
 
 def run_trial(
     trial: Trial, *, seeds: Sequence[int], out: Path, n_workers: int = 1, tell: Tell = lambda arm, seed, report: None
-) -> list[Arm]:
+) -> list[ArmScores]:
     """Train and test every arm with every seed; the first seed's infused model is saved as `out/model`.
 
     `tell` hears every training step of every run, and None when a run is done or known from before. Small models
@@ -90,7 +90,7 @@ def run_trial(
     for arm in trial.arms:
         runs = [json.loads((out / "runs" / f"{arm}-{seed}.json").read_text(encoding="utf-8")) for seed in seeds]
         scores = [np.array(run["scores"]) for run in runs]
-        arms.append(Arm(arm, scores, runs[0]["extra_weights"], [run["seconds"] for run in runs]))
+        arms.append(ArmScores(arm, scores, runs[0]["extra_weights"], [run["seconds"] for run in runs]))
     return arms
 
 

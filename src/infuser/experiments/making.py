@@ -107,10 +107,12 @@ def check(bench: Bench) -> None:
     """Make all that a bench names, so that what is wrong with the last cell shows before the first is trained."""
     from infuser.experiments.cells import grid, trial_settings
     from infuser.experiments.data import read_data
-    from infuser.experiments.table_plan import check_published
+    from infuser.experiments.published import check_published
+    from infuser.experiments.summary import judging_task
     from infuser.methods.spectral import Spectral
 
-    check_published(bench.published, bench.tasks)
+    tasks = {name: judging_task(entry.kind, entry.settings) for name, entry in bench.tasks.items()}
+    check_published(bench.published, {name: task.metrics for name, task in tasks.items()})
     for arm in bench.arms.values():
         make_method(arm)
         make_sources(bench, arm)

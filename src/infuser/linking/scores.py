@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import astuple, dataclass, fields
-from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
 
 from infuser.errors import InputError
 from infuser.linking.examples import LinkedText
 from infuser.linking.mentions import Mention, Scored
-from infuser.stats.intervals import Interval, bootstrap_values, percentile_interval
+from infuser.stats.counts import CountedDocuments, Counts, share
 
 
 @dataclass(frozen=True, slots=True)
-class LinkCounts:
+class LinkCounts(Counts):
     """What was counted in one document, or in all, within the labelled part."""
+
+    measures: ClassVar[tuple[str, ...]] = ("precision", "recall", "f1", "ceiling", "in_candidate_accuracy")
 
     gold: int = 0
     """Gold mentions: different (start, end, entity)."""
@@ -34,76 +33,33 @@ class LinkCounts:
 
     @property
     def precision(self) -> float:
-        """Which share of the linked mentions is right; 0 if nothing was linked."""
-        return _share(self.right, self.linked)
+        """The share of the linked mentions that is right; 0 if nothing was linked."""
+        return share(self.right, self.linked)
 
     @property
     def recall(self) -> float:
-        """Which share of all gold mentions was linked rightly."""
-        return _share(self.right, self.gold)
-
-    @property
-    def f1(self) -> float:
-        """The harmonic mean of precision and recall."""
-        return _share(2 * self.right, self.gold + self.linked)
+        """The share of all gold mentions that was linked rightly."""
+        return share(self.right, self.gold)
 
     @property
     def ceiling(self) -> float:
         """The highest recall that the candidates allow: the share of gold mentions found with their entity."""
-        return _share(self.offered, self.gold)
+        return share(self.offered, self.gold)
 
     @property
     def in_candidate_accuracy(self) -> float:
         """How often the right entity has the highest score where it is among the candidates."""
-        return _share(self.first, self.offered)
+        return share(self.first, self.offered)
 
 
-MEASURES = ("precision", "recall", "f1", "ceiling", "in_candidate_accuracy")
-"""Of `LinkCounts`, all between 0 and 1."""
-
-
-@dataclass(frozen=True, slots=True)
-class LinkScores:
+class LinkScores(CountedDocuments[LinkCounts]):
     """The counts of every document, and over all of them (micro)."""
 
-    documents: tuple[LinkCounts, ...]
-    """In the order of the texts."""
-
-    @property
-    def total(self) -> LinkCounts:
-        """The sums over the documents."""
-        return _summed(self._table())
-
-    def intervals(self, *, rounds: int = 2000, confidence: float = 0.95, seed: int = 0) -> dict[str, Interval | None]:
-        """Return for each measure its interval by a bootstrap that draws whole documents; None for too few."""
-        if len(self.documents) < 2:
-            return dict.fromkeys(MEASURES)
-        table = self._table()
-        everyone = np.arange(len(table))
-        arms: list[list[NDArray[Any]]] = [[table]]
-        return {
-            name: percentile_interval(
-                bootstrap_values(everyone, arms, metric=_metric(name), rounds=rounds, seed=seed)[:, 0], confidence
-            )
-            for name in MEASURES
-        }
-
-    def to_json(self) -> dict[str, Any]:
-        """Return counts, measures, intervals and the counts of each document, so that tables can be drawn anew."""
-        total, names = self.total, [field.name for field in fields(LinkCounts)]
-        return {
-            "counts": dict(zip(names, astuple(total), strict=True)),
-            "measures": {name: getattr(total, name) for name in MEASURES},
-            "intervals": {name: list(ends) if ends else None for name, ends in self.intervals().items()},
-            "documents": {"columns": names, "rows": [list(astuple(one)) for one in self.documents]},
-        }
-
-    def _table(self) -> NDArray[np.int64]:
-        return np.array([astuple(one) for one in self.documents], np.int64).reshape(-1, len(fields(LinkCounts)))
+    counts_type = LinkCounts
 
 
 def score_links(gold: Sequence[LinkedText], found: Sequence[Sequence[Mention]]) -> LinkScores:
-    """Compare what a linker said about texts with their gold mentions.
+    """Compare the mentions that a linker found in texts with their gold mentions.
 
     What lies outside a text's labelled part, wholly or partly, does not count, be it gold or found. Where two gold
     entities stand on one span both count, so one of them is missed.
@@ -131,15 +87,3 @@ def _count(gold: LinkedText, found: Sequence[Mention]) -> LinkCounts:
             n_offered += 1
             n_first += max(candidates, key=lambda candidate: candidate.score).id == entity
     return LinkCounts(len(meant), len(linked), len(linked & meant), n_found, n_offered, n_first)
-
-
-def _share(part: float, whole: float) -> float:
-    return part / whole if whole else 0.0
-
-
-def _summed(table: NDArray[np.int64]) -> LinkCounts:
-    return LinkCounts(*table.sum(axis=0).tolist())
-
-
-def _metric(name: str) -> Callable[[NDArray[Any], NDArray[Any]], float]:
-    return lambda _, drawn: float(getattr(_summed(drawn), name))

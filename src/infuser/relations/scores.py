@@ -2,34 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import astuple, dataclass, fields
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from infuser.errors import InputError
 from infuser.relations.examples import RelationText, Triple
 from infuser.relations.matching import MATCHES, Item, Match, compare, strings_alike
-from infuser.stats.intervals import Interval, bootstrap_values, percentile_interval
+from infuser.stats.counts import CountedDocuments, Counts, share
 
-__all__ = [
-    "MATCHES",
-    "MEASURES",
-    "Match",
-    "RelationCounts",
-    "RelationScores",
-    "score_relations",
-    "strings_alike",
-]
-
-MEASURES = ("precision", "recall", "f1")
-"""Of `RelationCounts`, all between 0 and 1."""
+__all__ = ["MATCHES", "Match", "RelationCounts", "RelationScores", "score_relations", "strings_alike"]
 
 
 @dataclass(frozen=True, slots=True)
-class RelationCounts:
+class RelationCounts(Counts):
     """What was counted in one document, in all of them or for one relation."""
 
     gold: int = 0
@@ -43,66 +31,30 @@ class RelationCounts:
 
     @property
     def precision(self) -> float:
-        """Which share of what was found is right; 0 if nothing was found."""
-        return _share(self.right_found, self.found)
+        """The share of what was found that is right; 0 if nothing was found."""
+        return share(self.right_found, self.found)
 
     @property
     def recall(self) -> float:
-        """Which share of what is gold was found."""
-        return _share(self.right_gold, self.gold)
-
-    @property
-    def f1(self) -> float:
-        """The harmonic mean of precision and recall."""
-        return _share(2 * self.precision * self.recall, self.precision + self.recall)
+        """The share of what is gold that was found."""
+        return share(self.right_gold, self.gold)
 
 
-@dataclass(frozen=True, slots=True)
-class RelationScores:
+@dataclass(frozen=True)
+class RelationScores(CountedDocuments[RelationCounts]):
     """The counts of every document and of every relation, and over all documents (micro)."""
 
+    counts_type = RelationCounts
+
     match: Match
-    documents: tuple[RelationCounts, ...]
-    """In the order of the texts."""
     relations: Mapping[str, RelationCounts]
-    """By relation id. Leniently a pair counts for every relation that it was said with, on its own side."""
-
-    @property
-    def total(self) -> RelationCounts:
-        """The sums over the documents."""
-        return _summed(self._table())
-
-    def intervals(self, *, rounds: int = 2000, confidence: float = 0.95, seed: int = 0) -> dict[str, Interval | None]:
-        """Return for each measure its interval by a bootstrap that draws whole documents; None for too few."""
-        if len(self.documents) < 2:
-            return dict.fromkeys(MEASURES)
-        table = self._table()
-        everyone = np.arange(len(table))
-        arms: list[list[NDArray[Any]]] = [[table]]
-        return {
-            name: percentile_interval(
-                bootstrap_values(everyone, arms, metric=_metric(name), rounds=rounds, seed=seed)[:, 0], confidence
-            )
-            for name in MEASURES
-        }
+    """By relation id. Leniently a pair counts for every relation that it was stated with, on its own side."""
 
     def to_json(self) -> dict[str, Any]:
-        """Return counts, measures, intervals and the counts of each relation and document, to draw tables anew."""
-        total, names = self.total, [field.name for field in fields(RelationCounts)]
-        return {
-            "match": self.match,
-            "counts": dict(zip(names, astuple(total), strict=True)),
-            "measures": {name: getattr(total, name) for name in MEASURES},
-            "intervals": {name: list(ends) if ends else None for name, ends in self.intervals().items()},
-            "relations": {
-                "columns": names,
-                "rows": {relation: list(astuple(one)) for relation, one in self.relations.items()},
-            },
-            "documents": {"columns": names, "rows": [list(astuple(one)) for one in self.documents]},
-        }
-
-    def _table(self) -> NDArray[np.int64]:
-        return np.array([astuple(one) for one in self.documents], np.int64).reshape(-1, len(fields(RelationCounts)))
+        """Return counts, measures, intervals and the counts of each relation and document."""
+        rows = {relation: list(astuple(one)) for relation, one in self.relations.items()}
+        columns = [field.name for field in fields(RelationCounts)]
+        return {"match": self.match, **super().to_json(), "relations": {"columns": columns, "rows": rows}}
 
 
 def score_relations(
@@ -130,27 +82,15 @@ def score_relations(
     by_relation = {name: np.zeros(len(fields(RelationCounts)), np.int64) for name in sorted(names)}
     for golden, stated in sides:
         for items, whole, part in ((golden, 0, 3), (stated, 1, 2)):  # columns of RelationCounts
-            for said_with, right in items:
-                for name in said_with:
+            for stated_with, right in items:
+                for name in stated_with:
                     by_relation[name][[whole, part]] += 1, right
     documents = [
         RelationCounts(len(golden), len(stated), _n_right(stated), _n_right(golden)) for golden, stated in sides
     ]
     relations = {name: RelationCounts(*counts.tolist()) for name, counts in by_relation.items()}
-    return RelationScores(match, tuple(documents), relations)
+    return RelationScores(tuple(documents), match, relations)
 
 
 def _n_right(items: Iterable[Item]) -> int:
     return sum(right for _, right in items)
-
-
-def _share(part: float, whole: float) -> float:
-    return part / whole if whole else 0.0
-
-
-def _summed(table: NDArray[np.int64]) -> RelationCounts:
-    return RelationCounts(*table.sum(axis=0).tolist())
-
-
-def _metric(name: str) -> Callable[[NDArray[Any], NDArray[Any]], float]:
-    return lambda _, drawn: float(getattr(_summed(drawn), name))

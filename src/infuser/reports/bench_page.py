@@ -6,12 +6,12 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from infuser.experiments.table_parts import BenchTable
+from infuser.experiments.bench_table import BenchTable
+from infuser.files import nan_to_null
 from infuser.reports.bench_plots import Ablation, Sweep, ablation_plot, plots_of, sweep_plot
 from infuser.reports.bench_table import Metrics, table_grid, table_note, table_verdicts
 from infuser.reports.page import document
 from infuser.reports.parts import escaped, notes_section, soft, table, versions_section
-from infuser.stats.nulls import with_nulls
 
 
 def bench_page(
@@ -66,5 +66,5 @@ def _plot(plot: Sweep | Ablation) -> str:
 def _settings(settings: Mapping[str, Any] | None) -> str:
     if settings is None:
         return ""
-    text = escaped(json.dumps(with_nulls(settings), indent=1, ensure_ascii=False))
+    text = escaped(json.dumps(nan_to_null(settings), indent=1, ensure_ascii=False))
     return f'<details><summary>Settings</summary><div class="wide"><pre>{text}</pre></div></details>'

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from infuser.errors import InputError
-from infuser.experiments.table_parts import BenchTable, Measure
+from infuser.experiments.bench_table import BenchTable, Measure
 from infuser.reports.charts import COLOURS, Mark, interval_plot, ticks
 from infuser.reports.grids import SVG
 from infuser.reports.parts import escaped

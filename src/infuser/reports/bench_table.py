@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
-from infuser.experiments.table_parts import BenchTable, Column, Entry, Measure, Row
+from infuser.experiments.bench_table import BenchRow, BenchTable, Column, Entry, Measure
 from infuser.stats.intervals import Interval
 
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ def _cells(table: BenchTable, one: Measure) -> list[str]:
     return [_measured(table, one), *change, published]
 
 
-def _of_entry(table: BenchTable, row: Row, entry: Entry) -> list[str]:
+def _of_entry(table: BenchTable, row: BenchRow, entry: Entry) -> list[str]:
     missing = f"{entry.n_missing}" if entry.n_missing else ""
     return [
         "" if entry.extra_weights is None else f"{entry.extra_weights:,}",
@@ -227,7 +227,7 @@ def _published(table: BenchTable, value: float | None) -> str:
     return "" if value is None else f"{round(value * table.scale, 6):g}"
 
 
-def _published_extra(table: BenchTable, row: Row) -> str:
+def _published_extra(table: BenchTable, row: BenchRow) -> str:
     """Return how many more weights the paper's model has than its baseline."""
     base = next((one for one in table.rows if (one.host, one.method) == (row.host, table.baseline)), None)
     if row is base or base is None or row.published_weights is None or base.published_weights is None:
@@ -241,7 +241,7 @@ def _time(seconds: float | None) -> str:
     return f"{seconds:.1f} s" if seconds < 120 else f"{seconds / 60:.1f} min"
 
 
-def _sentence(table: BenchTable, row: Row, entry: Entry, *, host: str) -> str:
+def _sentence(table: BenchTable, row: BenchRow, entry: Entry, *, host: str) -> str:
     one = entry.first
     apart = one.difference
     assert apart is not None

@@ -1,11 +1,11 @@
-"""An honest comparison: same seeds, paired, with intervals over seeds and over test examples."""
+"""Paired comparisons of arms: the same seeds and examples, with intervals over seeds and over test examples."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,36 +13,33 @@ from numpy.typing import ArrayLike, NDArray
 from infuser.errors import InputError
 from infuser.stats.intervals import (
     Interval,
-    Metric,
-    auc,
-    bootstrap_values,
+    bootstrap,
+    mean_per_arm,
     paired_p_value,
     percentile_interval,
     t_interval,
 )
-
-if TYPE_CHECKING:
-    from rich.table import Table
+from infuser.stats.metrics import METRICS, Metric
 
 Verdict: TypeAlias = Literal["helps", "hurts", "no evidence"]
 
 
 @dataclass(frozen=True, eq=False)
-class Arm:
-    """One way of training: its test scores for every seed, in the same order of seeds and examples as the others."""
+class ArmScores:
+    """The predictions of one arm for every seed, in the same order of seeds and examples as those of the others."""
 
     name: str
     scores_per_seed: Sequence[NDArray[Any]]
-    """Per seed one score per test example; for AUC the probability of the positive class."""
+    """Per seed what the metric judges: logits of each test example; for AUC also the probability of class 1 alone."""
     extra_weights: int = 0
-    """Weights it has and the plain model has not."""
+    """Weights that the plain model does not have."""
     seconds: Sequence[float] = ()
     """Training time of each seed."""
 
 
 @dataclass(frozen=True)
 class ArmResult:
-    """What one arm reached."""
+    """The scores that one arm reached."""
 
     name: str
     per_seed: tuple[float, ...]
@@ -63,9 +60,9 @@ class Difference:
     per_seed: tuple[float, ...]
     mean: float
     over_seeds: Interval | None
-    """95 % t-interval over seeds: would other seeds say the same? None with one seed, or if all seeds are alike."""
+    """95 % t-interval over seeds: would other seeds agree? None with one seed, or if all seeds are alike."""
     over_examples: Interval | None
-    """95 % bootstrap interval over test examples: would other test examples say the same?"""
+    """95 % bootstrap interval over test examples: would other test examples agree?"""
     verdict: Verdict
     """"helps" or "hurts" only when both intervals exclude 0."""
     p_value: float | None = None
@@ -74,7 +71,7 @@ class Difference:
 
 @dataclass(frozen=True)
 class Comparison:
-    """The arms, their differences to the first one, and what follows."""
+    """The arms, their differences to the first one, and a verdict on each."""
 
     metric: str
     arms: tuple[ArmResult, ...]
@@ -92,7 +89,7 @@ class Comparison:
 
     @property
     def verdict(self) -> str:
-        """The sentence about the second arm against the first, which is what the comparison was made for."""
+        """The sentence about the second arm against the first."""
         return self.verdicts[0]
 
     def to_json(self) -> str:
@@ -110,25 +107,12 @@ class Comparison:
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise InputError(f"Not a comparison: {error!r}. Give the text that Comparison.to_json returned.") from error
 
-    def to_text(self) -> Table:
-        """Return a rich table for the terminal."""
-        from infuser.reports.table import terminal_table
-
-        return terminal_table(self)
-
-    def to_markdown(self) -> str:
-        """Return a Markdown table with the verdicts below it."""
-        from infuser.reports.table import markdown_table
-
-        return markdown_table(self)
-
 
 def compare(
-    arms: Sequence[Arm],
+    arms: Sequence[ArmScores],
     labels: ArrayLike,
     *,
-    metric: Metric = auc,
-    metric_name: str = "",
+    metric: Metric = METRICS["auc"],
     groups: ArrayLike | None = None,
     also: Sequence[tuple[str, str]] = (),
     rounds: int = 2000,
@@ -136,14 +120,18 @@ def compare(
 ) -> Comparison:
     """Compare every arm with the first one, and each pair of names in `also`, on the same seeds and examples.
 
-    `metric` takes (labels, scores) and is higher when better; `groups` names the group of each test example when
-    examples are not independent (for instance the test term they are about).
+    `groups` names the group of each test example when examples are not independent (for instance the test term they
+    are about).
     """
-    truth = _checked(arms, np.asarray(labels), metric)
-    runs = [[np.asarray(scores) for scores in arm.scores_per_seed] for arm in arms]
-    reached = [tuple(float(metric(truth, scores)) for scores in run) for run in runs]
-    _check_reached(arms, reached)
-    resampled = bootstrap_values(truth, runs, metric=metric, groups=groups, rounds=rounds, seed=seed)
+    truth = np.asarray(labels)
+    _check_arms(arms, truth)
+    runs = [np.asarray(scores) for arm in arms for scores in arm.scores_per_seed]
+    reached = [tuple(metric(scores, truth) for scores in arm.scores_per_seed) for arm in arms]
+    for arm, values in zip(arms, reached, strict=True):
+        if not np.isfinite(values).all():
+            raise InputError(f"The metric of arm {arm.name!r} is not a finite number: {values}. Check the test labels.")
+    resampled = bootstrap(metric, runs, truth, groups=groups, rounds=rounds, seed=seed)
+    per_arm = mean_per_arm(resampled, [len(arm.scores_per_seed) for arm in arms])
 
     place = {arm.name: at for at, arm in enumerate(arms)}
     pairs = [(arm.name, arms[0].name) for arm in arms[1:]] + list(also)
@@ -155,15 +143,18 @@ def compare(
     for name, against in pairs:
         one, other = place[name], place[against]
         per_seed = [a - b for a, b in zip(reached[one], reached[other], strict=True)]
-        differences.append(paired_difference(name, against, per_seed, resampled[:, one] - resampled[:, other]))
+        rounds_apart = per_arm[:, one] - per_arm[:, other]
+        differences.append(
+            paired_difference(name, against, per_seed, rounds_apart, higher_is_better=metric.higher_is_better)
+        )
 
     return Comparison(
-        metric=metric_name or getattr(metric, "__name__", "metric").replace("_", " ").replace("auc", "AUC"),
+        metric=metric.name.replace("auc", "AUC"),
         arms=tuple(_result(arm, values) for arm, values in zip(arms, reached, strict=True)),
         differences=tuple(differences),
         n_examples=len(truth),
         n_groups=None if groups is None else len(np.unique(np.asarray(groups))),
-        rounds=rounds,
+        rounds=len(resampled),
     )
 
 
@@ -175,7 +166,7 @@ def paired_difference(
     *,
     higher_is_better: bool = True,
 ) -> Difference:
-    """Return what follows from an arm's differences to another, by seed and by bootstrap round (None: no rounds)."""
+    """Return the difference of two arms from its values by seed and by bootstrap round; None if there are no rounds."""
     values = tuple(float(value) for value in per_seed)
     over_seeds = t_interval(values)
     over_examples = None if resampled is None else percentile_interval(resampled)
@@ -185,11 +176,11 @@ def paired_difference(
 
 
 def signed_range(interval: Interval | None) -> str:
-    """Return an interval of a difference for people."""
+    """Return the interval of a difference as text, such as "[-0.010, +0.020]"."""
     return "unknown" if interval is None else f"[{interval[0]:+.3f}, {interval[1]:+.3f}]"
 
 
-def _result(arm: Arm, values: tuple[float, ...]) -> ArmResult:
+def _result(arm: ArmScores, values: tuple[float, ...]) -> ArmResult:
     seconds = float(np.mean(arm.seconds)) if len(arm.seconds) else None
     return ArmResult(arm.name, values, float(np.mean(values)), t_interval(values), int(arm.extra_weights), seconds)
 
@@ -228,13 +219,11 @@ def _with_tuples(values: dict[str, Any]) -> dict[str, Any]:
     return {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
 
 
-def _checked(arms: Sequence[Arm], labels: NDArray[Any], metric: Metric) -> NDArray[Any]:
-    """Return the labels, or say why the arms cannot be compared."""
+def _check_arms(arms: Sequence[ArmScores], labels: NDArray[Any]) -> None:
+    """Raise if the arms cannot be compared."""
     names = [arm.name for arm in arms]
     if len(arms) < 2 or len(set(names)) != len(names):
         raise InputError(f"A comparison needs two or more arms with names of their own; got {names}.")
-    if metric is auc and set(np.unique(labels).tolist()) != {0, 1}:
-        raise InputError(f"AUC needs labels 0 and 1, both present; got {np.unique(labels).tolist()[:5]}.")
     n_seeds = len(arms[0].scores_per_seed)
     for arm in arms:
         if len(arm.scores_per_seed) != n_seeds or n_seeds == 0:
@@ -248,10 +237,3 @@ def _checked(arms: Sequence[Arm], labels: NDArray[Any], metric: Metric) -> NDArr
                     f"Seed {at} of arm {arm.name!r} has scores of shape {np.shape(scores)} for {len(labels)} labels, "
                     "or scores that are not finite. Give one finite score per test example."
                 )
-    return labels
-
-
-def _check_reached(arms: Sequence[Arm], reached: Sequence[tuple[float, ...]]) -> None:
-    for arm, values in zip(arms, reached, strict=True):
-        if not np.isfinite(values).all():
-            raise InputError(f"The metric of arm {arm.name!r} is not a finite number: {values}. Check the test labels.")

@@ -1,24 +1,24 @@
-"""The statistics of a comparison: Student's t over seeds, a paired bootstrap over test examples, AUC with ties."""
+"""Intervals: Student's t over seeds, and a bootstrap over test examples that all arms share."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from infuser.errors import InputError
+from infuser.stats.metrics import Metric
+from infuser.stats.weighted import Floats
 
 Interval: TypeAlias = tuple[float, float]
-Metric: TypeAlias = Callable[[NDArray[Any], NDArray[Any]], float]
-"""(labels, scores) to a number; higher is better. One that also has `weighted(labels, scores, weights)`, like
-`weighted_auc`, answers all rounds of a bootstrap at once."""
-_Floats: TypeAlias = NDArray[np.float64]
 
+RECOMPUTED_ROUNDS = 200
+"""Most rounds of a metric without a weighted form; enough for the ends of a 95 % interval, few enough to wait for."""
 _CELLS_AT_ONCE = 4_000_000
-"""Bootstrap weights held at one moment: about 30 MB."""
+"""Bootstrap weights in memory at one moment: about 30 MB."""
 _SAME = 1e-12
 """Values that are no further apart are the same: what is left of a difference of equals is rounding."""
 _FEWEST_ROUNDS = 100
@@ -26,7 +26,7 @@ _FEWEST_ROUNDS = 100
 
 
 def t_interval(values: Sequence[float], confidence: float = 0.95) -> Interval | None:
-    """Return the t-interval of the mean; one value alone has none, nor have values that are all the same.
+    """Return the t-interval of the mean; None for one value alone, and for values that are all the same.
 
     Equal values come of what does not depend on the seed. An interval of no width would look like certainty.
     """
@@ -34,10 +34,9 @@ def t_interval(values: Sequence[float], confidence: float = 0.95) -> Interval | 
         return None
     from scipy.stats import t
 
-    quantile = float(t.ppf((1 + confidence) / 2, len(values) - 1))
-    reach = quantile * float(np.std(values, ddof=1)) / math.sqrt(len(values))
-    mean = float(np.mean(values))
-    return mean - reach, mean + reach
+    mean, error = float(np.mean(values)), float(np.std(values, ddof=1)) / math.sqrt(len(values))
+    low, high = t.interval(confidence, len(values) - 1, loc=mean, scale=error)
+    return float(low), float(high)
 
 
 def paired_p_value(differences: Sequence[float]) -> float | None:
@@ -53,62 +52,38 @@ def _has_spread(values: Sequence[float]) -> bool:
     return len(values) > 1 and float(np.ptp(values)) > _SAME
 
 
-def auc(labels: ArrayLike, scores: ArrayLike) -> float:
-    """Return the area under the ROC curve; tied scores count one half."""
-    truth, given = np.asarray(labels), np.asarray(scores, dtype=np.float64)
-    return float(weighted_auc(truth, given, np.ones((1, len(given))))[0])
-
-
-def weighted_auc(labels: NDArray[Any], scores: NDArray[Any], weights: _Floats) -> _Floats:
-    """Return one AUC per row of `weights` (rounds, examples); NaN where a round lacks one of the classes."""
-    order = np.argsort(scores, kind="stable")
-    ranked, positive = scores[order], labels[order] == 1
-    starts = np.flatnonzero(np.concatenate(([True], ranked[1:] != ranked[:-1])))  # where each run of ties begins
-    weights = weights[:, order]
-    positives = np.add.reduceat(weights * positive, starts, axis=1)  # (rounds, distinct scores)
-    negatives = np.add.reduceat(weights * ~positive, starts, axis=1)
-    below = np.cumsum(negatives, axis=1) - negatives
-    won = (positives * (below + negatives / 2)).sum(axis=1)
-    possible = positives.sum(axis=1) * negatives.sum(axis=1)
-    return np.where(possible > 0, won / np.maximum(possible, 1e-300), np.nan)
-
-
-def bootstrap_values(
-    labels: NDArray[Any],
-    scores: Sequence[Sequence[NDArray[Any]]],
+def bootstrap(
+    metric: Metric,
+    runs: Sequence[Any],
+    labels: Any,
     *,
-    metric: Metric = auc,
     groups: ArrayLike | None = None,
     rounds: int = 2000,
     seed: int = 0,
-) -> _Floats:
-    """Return the mean metric over seeds of every arm in every round, (rounds, arms), all on the same resamples.
+) -> Floats:
+    """Return the metric of every run in every round, (rounds, runs), all runs on the same resamples of the examples.
 
-    `scores[arm][seed]` are test scores. With `groups`, whole groups are drawn: examples that share a test term,
-    a document or a person are not independent, and drawing them one by one would promise too narrow an interval.
+    `runs` are predictions of the same examples. With `groups`, whole groups are drawn: examples that share a test term,
+    a document or a person are not independent, and drawing them one by one would promise too narrow an interval. A
+    round in which the metric is undefined is NaN. A metric that has to be recomputed gets `RECOMPUTED_ROUNDS` at most.
     """
-    values = [np.empty((0, len(scores)))]
-    for weights in _resamples(len(labels), groups, rounds, np.random.default_rng(seed)):
-        columns = [
-            np.mean([_metric_per_round(metric, labels, run, weights) for run in runs], axis=0) for runs in scores
-        ]
-        values.append(np.stack(columns, axis=1))
+    if metric.weighted is None:
+        rounds = min(rounds, RECOMPUTED_ROUNDS)
+    values = [np.empty((0, len(runs)))]
+    for weights in resamples(len(labels), groups, rounds=rounds, seed=seed):
+        values.append(np.stack([metric.resample(run, labels, weights) for run in runs], axis=1))
     return np.concatenate(values)
 
 
-def percentile_interval(values: _Floats, confidence: float = 0.95) -> Interval | None:
-    """Return the middle share of bootstrap values; None when too few rounds were usable."""
-    usable = values[np.isfinite(values)]
-    if len(usable) < _FEWEST_ROUNDS:
-        return None
-    low, high = np.quantile(usable, [(1 - confidence) / 2, (1 + confidence) / 2])
-    return float(low), float(high)
+def mean_per_arm(values: Floats, n_seeds: Sequence[int]) -> Floats:
+    """Return the mean over the runs of each arm, (rounds, arms); the runs stand arm by arm, `n_seeds` of each."""
+    parts = np.split(values, np.cumsum(n_seeds)[:-1], axis=1)
+    return np.stack([part.mean(axis=1) for part in parts], axis=1)
 
 
-def _resamples(
-    n_examples: int, groups: ArrayLike | None, rounds: int, random: np.random.Generator
-) -> Iterator[_Floats]:
+def resamples(n_examples: int, groups: ArrayLike | None = None, *, rounds: int, seed: int = 0) -> Iterator[Floats]:
     """Yield how often each example was drawn, (some rounds, examples), in pieces that fit in memory."""
+    random = np.random.default_rng(seed)
     places = np.arange(n_examples) if groups is None else np.unique(np.asarray(groups), return_inverse=True)[1]
     if len(places) != n_examples:
         raise InputError(f"{len(places)} group ids for {n_examples} test examples. Give one group id per example.")
@@ -121,10 +96,10 @@ def _resamples(
         yield counts[:, places].astype(np.float64)
 
 
-def _metric_per_round(metric: Metric, labels: NDArray[Any], scores: NDArray[Any], weights: _Floats) -> _Floats:
-    weighted = weighted_auc if metric is auc else getattr(metric, "weighted", None)
-    if weighted is not None:  # all rounds at once
-        return np.asarray(weighted(labels, scores, weights), dtype=np.float64)
-    everyone = np.arange(len(labels))
-    draws = (np.repeat(everyone, row.astype(np.int64)) for row in weights)
-    return np.array([float(metric(labels[drawn], scores[drawn])) for drawn in draws])
+def percentile_interval(values: NDArray[Any], confidence: float = 0.95) -> Interval | None:
+    """Return the middle share of bootstrap values; None when too few rounds were usable."""
+    usable = values[np.isfinite(values)]
+    if len(usable) < _FEWEST_ROUNDS:
+        return None
+    low, high = np.quantile(usable, [(1 - confidence) / 2, (1 + confidence) / 2])
+    return float(low), float(high)

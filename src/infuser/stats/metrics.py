@@ -1,59 +1,76 @@
-"""Scores of predictions: each metric takes (logits, labels) and answers with one number.
+"""Scores of predictions: a metric takes (predictions, labels) and returns one number; it declares how it is resampled.
 
-Logits are (examples, classes), or (examples, 1) for a model that answers with a number; labels are (examples,). Where
-an example may have several labels, they are 0 or 1 in (examples, classes), and a logit above 0 says yes.
+The predictions of most are logits, (examples, classes), or (examples, 1) for a model that answers with a number; labels
+are (examples,). Where an example may have several labels, they are 0 or 1 in (examples, classes), and a logit above 0
+means yes. A task with predictions of its own, such as written answers, declares metrics of the kind "own".
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from infuser.errors import InputError, UnknownNameError, did_you_mean
+from infuser.errors import InfuserError, InputError, UnknownNameError, did_you_mean
+from infuser.stats import weighted
+from infuser.stats.weighted import Floats, Weighted
 
-Array = NDArray[np.floating | np.integer]
+Array: TypeAlias = NDArray[np.floating | np.integer]
+Kind: TypeAlias = Literal["classes", "numbers", "ranking", "several labels", "own"]
 
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A named score; call it with logits and labels."""
+    """A named score; call it with predictions and labels."""
 
     name: str
-    compute: Callable[[Array, Array], float]
+    compute: Callable[[Any, Any], float]
+    """(predictions, labels) to a number; arrays that have been checked, unless the kind is "own"."""
+    weighted: Weighted | None = None
+    """(predictions, labels, weights of (rounds, examples)) to the value of every round; None recomputes each round."""
+    kind: Kind = "classes"
+    """What the predictions are; "own" takes any sequences, one prediction and one gold per example."""
     higher_is_better: bool = True
     needs_variety: bool = False
     """Undefined where all labels are the same."""
-    multi_label: bool = False
-    """Labels are one 0 or 1 per class instead of one number per example."""
 
-    def __call__(self, logits: Array, labels: Array) -> float:
-        logits, labels = np.asarray(logits, dtype=np.float64), np.asarray(labels)
-        if logits.ndim == 1:
-            logits = logits[:, None]
-        if logits.ndim != 2 or labels.shape != (logits.shape if self.multi_label else logits.shape[:1]):
-            raise InputError(
-                f"The metric '{self.name}' needs logits of shape (examples, classes) and one label per "
-                f"{'example and class' if self.multi_label else 'example'}; it got {logits.shape} and {labels.shape}. "
-                "Models that answer per token need a metric of their own."
-            )
-        if len(labels) == 0:
-            raise InputError(f"The metric '{self.name}' got no examples. Give a set with at least one.")
-        if not np.isfinite(logits).all():
-            raise InputError(
-                f"The metric '{self.name}' got {np.count_nonzero(~np.isfinite(logits))} logits that are not finite. "
-                "The model's weights have probably diverged: lower the learning rate."
-            )
-        self.check_labels(labels.tolist())
-        return self.compute(logits, labels)
+    def __call__(self, predictions: Any, labels: Any) -> float:
+        """Return the score; raise where it is undefined."""
+        predictions, labels = self._checked(predictions, labels)
+        return float(self.compute(predictions, labels))
+
+    def or_nan(self, predictions: Any, labels: Any) -> float:
+        """Return the score, or NaN where it is undefined, such as AUC of one class alone."""
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a resample may lack a class
+            try:
+                return self(predictions, labels)
+            except (InfuserError, ArithmeticError, ValueError):
+                return float("nan")
+
+    def resample(self, predictions: Any, labels: Any, weights: Floats) -> Floats:
+        """Return the score of every round, NaN where undefined; `weights` (rounds, examples) count the draws."""
+        if self.weighted is not None:
+            if self.kind != "own":
+                predictions, labels = _as_logits(predictions), np.asarray(labels)
+            return np.asarray(self.weighted(predictions, labels, weights), np.float64)
+        rounds = [np.repeat(np.arange(len(row)), row.astype(np.int64)) for row in weights]
+        return np.array([self.or_nan(_take(predictions, drawn), _take(labels, drawn)) for drawn in rounds])
+
+    def after(self, predictions: Callable[[Any], Any], labels: Callable[[Any], Any]) -> Metric:
+        """Return this metric for a task whose predictions or golds have to be converted first."""
+        declared = self.weighted
+        weigh = None if declared is None else lambda p, g, w: self.resample(predictions(p), labels(g), w)
+        return replace(self, compute=lambda p, g: self(predictions(p), labels(g)), weighted=weigh, kind="own")
 
     def check_labels(self, labels: Sequence[Any]) -> None:
-        """Refuse labels that this metric cannot judge by; training asks before it starts."""
-        if self.multi_label and any(np.ndim(label) != 1 or not set(label) <= {0, 1} for label in labels):
+        """Raise for labels that this metric cannot judge by; training checks before it starts."""
+        if self.kind == "several labels" and any(np.ndim(label) != 1 or not set(label) <= {0, 1} for label in labels):
             raise InputError(
                 f"The metric '{self.name}' needs a list of 0 or 1 as the label of each example, one per class. For one "
                 "class per example use 'accuracy' or 'f1'."
@@ -68,57 +85,107 @@ class Metric:
         """Whether `value` improves on the best value so far; anything improves on none."""
         return than is None or (value > than if self.higher_is_better else value < than)
 
+    def _checked(self, predictions: Any, labels: Any) -> tuple[Any, Any]:
+        if self.kind == "own":
+            if len(predictions) != len(labels) or len(labels) == 0:
+                raise InputError(
+                    f"{len(predictions)} predictions for {len(labels)} examples. Give one for each, and at least one."
+                )
+            return predictions, labels
+        logits, labels = _as_logits(predictions), np.asarray(labels)
+        several = self.kind == "several labels"
+        if logits.ndim != 2 or labels.shape != (logits.shape if several else logits.shape[:1]):
+            raise InputError(
+                f"The metric '{self.name}' needs logits of shape (examples, classes) and one label per "
+                f"{'example and class' if several else 'example'}; it got {logits.shape} and {labels.shape}. "
+                "Models that answer per token need a metric of their own."
+            )
+        if len(labels) == 0:
+            raise InputError(f"The metric '{self.name}' got no examples. Give a set with at least one.")
+        if not np.isfinite(logits).all():
+            raise InputError(
+                f"The metric '{self.name}' got {np.count_nonzero(~np.isfinite(logits))} logits that are not finite. "
+                "The model's weights have probably diverged: lower the learning rate."
+            )
+        self.check_labels(labels.tolist())
+        self._check_width(logits.shape[1])
+        return logits, labels
+
+    def _check_width(self, n_logits: int) -> None:
+        if self.kind in ("classes", "several labels") and n_logits < 2:
+            raise InputError(
+                f"The metric '{self.name}' compares two or more classes, but the model answers with one number per "
+                "example. Use 'pearson', 'spearman' or 'mse', or a model with num_labels >= 2."
+            )
+        if self.kind == "numbers" and n_logits != 1:
+            raise InputError(
+                f"The metric '{self.name}' compares numbers, but the model answers with {n_logits} classes. "
+                "Use 'accuracy', 'f1', 'matthews' or 'auc', or a model with num_labels=1."
+            )
+
 
 def get_metric(name: str) -> Metric:
-    """Return the metric of that name, or say which names exist."""
+    """Return the metric of that name; raise with the known names if there is none."""
     if name in METRICS:
         return METRICS[name]
     hint = did_you_mean(name, METRICS)
     raise UnknownNameError(f"No metric is called {name!r}.{hint} Known: {', '.join(sorted(METRICS))}.")
 
 
-def _classes(logits: Array, metric: str) -> Array:
-    if logits.shape[1] < 2:
+def mean_metric(
+    name: str,
+    values: Callable[[Any, Any], Any],
+    *,
+    groups: Callable[[Any], Any] | None = None,
+    kind: Kind = "own",
+    higher_is_better: bool = True,
+) -> Metric:
+    """Return a metric that is the mean of `values(predictions, labels)`, one per example; NaN leaves an example out.
+
+    With `groups(labels)`, one group per example, it is the mean over groups of their means.
+    """
+
+    def weigh(predictions: Any, labels: Any, weights: Floats) -> Floats:
+        of_group = np.zeros(len(labels), np.int64) if groups is None else groups(labels)
+        return weighted.group_mean(np.asarray(values(predictions, labels), np.float64), of_group, weights)
+
+    def compute(predictions: Any, labels: Any) -> float:
+        return float(weigh(predictions, labels, np.ones((1, len(labels))))[0])
+
+    return Metric(name, compute, weigh, kind, higher_is_better)
+
+
+def ranking_scores(logits: Array, metric: str) -> Array:
+    """Return one number per example to rank by: the answer itself, or how much more likely class 1 is than class 0."""
+    if logits.shape[1] > 2:
         raise InputError(
-            f"The metric '{metric}' compares classes, but the model answers with one number per example. "
-            "Use 'pearson', 'spearman' or 'mse', or a model with num_labels >= 2."
+            f"The metric '{metric}' ranks by one number, but the model answers with {logits.shape[1]} classes. Use a "
+            "model with num_labels=1 or 2."
         )
-    return np.asarray(logits.argmax(axis=1))
+    return np.asarray(logits[:, -1] - (logits[:, 0] if logits.shape[1] == 2 else 0))
 
 
-def _numbers(logits: Array, metric: str) -> Array:
-    if logits.shape[1] != 1:
-        raise InputError(
-            f"The metric '{metric}' compares numbers, but the model answers with {logits.shape[1]} classes. "
-            "Use 'accuracy', 'f1', 'matthews' or 'auc', or a model with num_labels=1."
-        )
-    return logits[:, 0]
+def _as_logits(predictions: Any) -> Array:
+    logits = np.asarray(predictions, dtype=np.float64)
+    return logits[:, None] if logits.ndim == 1 else logits
 
 
-def _accuracy(logits: Array, labels: Array) -> float:
-    return float(np.mean(_classes(logits, "accuracy") == labels))
+def _take(values: Any, places: NDArray[np.int64]) -> Any:
+    return values[places] if isinstance(values, np.ndarray) else [values[place] for place in places]
 
 
-def _f1(logits: Array, labels: Array) -> float:
-    """F1 of class 1 for two classes, as GLUE has it; the plain mean over classes for more."""
+def _f1(logits: Array, labels: Array, *, macro: bool = False) -> float:
+    """F1 of class 1 for two classes, as GLUE has it; the plain mean over classes for more, or with `macro`."""
     from sklearn.metrics import f1_score
 
-    classes = _classes(logits, "f1")
-    average = "binary" if logits.shape[1] == 2 else "macro"
-    return float(f1_score(labels, classes, average=average, zero_division=0.0))
-
-
-def _macro_f1(logits: Array, labels: Array) -> float:
-    """The plain mean of the F1 of each class that occurs, however many there are."""
-    from sklearn.metrics import f1_score
-
-    return float(f1_score(labels, _classes(logits, "macro-f1"), average="macro", zero_division=0.0))
+    average = "binary" if logits.shape[1] == 2 and not macro else "macro"
+    return float(f1_score(labels, logits.argmax(axis=1), average=average, zero_division=0.0))
 
 
 def _matthews(logits: Array, labels: Array) -> float:
     from sklearn.metrics import matthews_corrcoef
 
-    return float(matthews_corrcoef(labels, _classes(logits, "matthews")))
+    return float(matthews_corrcoef(labels, logits.argmax(axis=1)))
 
 
 def _auc(logits: Array, labels: Array) -> float:
@@ -131,34 +198,33 @@ def _auc(logits: Array, labels: Array) -> float:
             f"AUC needs examples of all {logits.shape[1]} classes, but the {len(labels)} labels hold only "
             f"{present.tolist()}. Use a larger or stratified set, or the metric 'accuracy'."
         )
-    if logits.shape[1] <= 2:
-        return float(roc_auc_score(labels, ranking_scores(logits, "auc")))
-    scores = np.exp(logits - logits.max(axis=1, keepdims=True))
-    return float(roc_auc_score(labels, scores / scores.sum(axis=1, keepdims=True), multi_class="ovr"))
-
-
-def _correlation(logits: Array, labels: Array, metric: str) -> float:
-    from scipy.stats import pearsonr, spearmanr
-
-    numbers = _numbers(logits, metric)
-    if np.ptp(numbers) == 0:
-        return 0.0  # one answer for everything tells nothing about the labels
-    measure = pearsonr if metric == "pearson" else spearmanr
-    return float(measure(numbers, labels).statistic)
-
-
-def _mse(logits: Array, labels: Array) -> float:
-    return float(np.mean((_numbers(logits, "mse") - labels) ** 2))
-
-
-def ranking_scores(logits: Array, metric: str) -> Array:
-    """Return what to rank by, one number each: the answer itself, or how much more likely class 1 is than class 0."""
     if logits.shape[1] > 2:
-        raise InputError(
-            f"The metric '{metric}' ranks by one number, but the model answers with {logits.shape[1]} classes. Use a "
-            "model with num_labels=1 or 2."
-        )
-    return np.asarray(logits[:, -1] - (logits[:, 0] if logits.shape[1] == 2 else 0))
+        return float(roc_auc_score(labels, _probabilities(logits), multi_class="ovr"))
+    if set(present.tolist()) != {0, 1}:
+        raise InputError(f"AUC needs labels 0 and 1, both present; got {present.tolist()[:5]}.")
+    return float(roc_auc_score(labels, ranking_scores(logits, "auc")))
+
+
+def _weighted_auc(logits: Array, labels: Array, weights: Floats) -> Floats:
+    if logits.shape[1] <= 2:
+        return weighted.auc(ranking_scores(logits, "auc"), labels == 1, weights)
+    columns = enumerate(_probabilities(logits).T)
+    return np.asarray(np.mean([weighted.auc(scores, labels == place, weights) for place, scores in columns], axis=0))
+
+
+def _probabilities(logits: Array) -> Floats:
+    from scipy.special import softmax
+
+    return np.asarray(softmax(logits, axis=1), np.float64)
+
+
+def _correlation(logits: Array, labels: Array, measure: Literal["pearsonr", "spearmanr"]) -> float:
+    from scipy import stats
+
+    numbers = logits[:, 0]
+    if np.ptp(numbers) == 0:
+        return 0.0  # one answer for everything does not depend on the labels
+    return float(getattr(stats, measure)(numbers, labels).statistic)
 
 
 def _ndcg(logits: Array, labels: Array) -> float:
@@ -172,50 +238,56 @@ def _ndcg(logits: Array, labels: Array) -> float:
 
 def _relation(logits: Array, labels: Array, measure: str) -> float:
     """A score of TACRED: over all decisions, but class 0, no relation, is neither a guess nor a hit."""
-    from sklearn.metrics import f1_score, precision_score, recall_score
+    from sklearn.metrics import precision_recall_fscore_support
 
-    compute = {"precision": precision_score, "recall": recall_score, "f1": f1_score}[measure]
-    classes, relations = _classes(logits, f"relation-{measure}"), list(range(1, logits.shape[1]))
-    # who never guesses a relation is never wrong; the official scorer has it so, too
-    undefined = 1.0 if measure == "precision" else 0.0
-    return float(compute(labels, classes, labels=relations, average="micro", zero_division=undefined))
+    relations = list(range(1, logits.shape[1]))
+    # a model that never guesses a relation has a precision of 1, as the official scorer has it
+    found = precision_recall_fscore_support(
+        labels, logits.argmax(axis=1), labels=relations, average="micro", zero_division=float(measure == "precision")
+    )
+    return float(dict(zip(("precision", "recall", "f1"), found, strict=False))[measure])
 
 
 def _typing(logits: Array, labels: Array, measure: str, average: str = "micro") -> float:
     """Over all decisions ("micro"), or the mean over those examples where it is defined ("samples")."""
     from sklearn.metrics import precision_score, recall_score
 
-    if logits.shape[1] < 2:
-        raise InputError("The typing metrics need two or more classes. Use a model with num_labels >= 2.")
+    if measure == "f1":  # of the two means; with "samples" the loose macro F1 of Ling and Weld (2012)
+        precision, recall = (_typing(logits, labels, one, average) for one in ("precision", "recall"))
+        return 2 * precision * recall / (precision + recall) if precision + recall else 0.0
     compute = {"precision": precision_score, "recall": recall_score}[measure]
     value = float(compute(labels.astype(int), (logits > 0).astype(int), average=average, zero_division=np.nan))
     return 0.0 if np.isnan(value) else value
 
 
-def _typing_f1(logits: Array, labels: Array, average: str) -> float:
-    """F1 of precision and recall; with "samples" the loose macro F1 of Ling and Weld (2012)."""
-    precision, recall = (_typing(logits, labels, measure, average) for measure in ("precision", "recall"))
-    return 2 * precision * recall / (precision + recall) if precision + recall else 0.0
+def _over_relations(measure: str) -> Metric:
+    weigh = weighted.of_classes(partial(weighted.without_class_0, measure=measure))
+    return Metric(f"relation-{measure}", partial(_relation, measure=measure), weigh)
+
+
+def _over_types(name: str, measure: str, average: Literal["micro", "samples"] = "micro") -> Metric:
+    weigh = partial(weighted.of_label_sets, measure=measure, by_example=average == "samples")
+    return Metric(name, partial(_typing, measure=measure, average=average), weigh, "several labels")
 
 
 METRICS: dict[str, Metric] = {
     metric.name: metric
     for metric in (
-        Metric("accuracy", _accuracy),
-        Metric("f1", _f1),
-        Metric("macro-f1", _macro_f1),
-        Metric("matthews", _matthews),
-        Metric("auc", _auc, needs_variety=True),
-        Metric("pearson", partial(_correlation, metric="pearson"), needs_variety=True),
-        Metric("spearman", partial(_correlation, metric="spearman"), needs_variety=True),
-        Metric("mse", _mse, higher_is_better=False),
-        Metric("ndcg", _ndcg, needs_variety=True),
-        Metric("relation-f1", partial(_relation, measure="f1")),
-        Metric("relation-precision", partial(_relation, measure="precision")),
-        Metric("relation-recall", partial(_relation, measure="recall")),
-        Metric("typing-micro-f1", partial(_typing_f1, average="micro"), multi_label=True),
-        Metric("typing-macro-f1", partial(_typing_f1, average="samples"), multi_label=True),
-        Metric("typing-precision", partial(_typing, measure="precision"), multi_label=True),
-        Metric("typing-recall", partial(_typing, measure="recall"), multi_label=True),
+        mean_metric("accuracy", lambda logits, labels: logits.argmax(axis=1) == labels, kind="classes"),
+        Metric("f1", _f1, weighted.of_classes(weighted.f1)),
+        Metric("macro-f1", partial(_f1, macro=True), weighted.of_classes(weighted.macro_f1)),
+        Metric("matthews", _matthews, weighted.of_classes(weighted.matthews)),
+        Metric("auc", _auc, _weighted_auc, "ranking", needs_variety=True),
+        Metric("pearson", partial(_correlation, measure="pearsonr"), weighted.pearson, "numbers", needs_variety=True),
+        Metric(
+            "spearman", partial(_correlation, measure="spearmanr"), weighted.spearman, "numbers", needs_variety=True
+        ),
+        mean_metric("mse", lambda logits, labels: (logits[:, 0] - labels) ** 2, kind="numbers", higher_is_better=False),
+        Metric("ndcg", _ndcg, kind="ranking", needs_variety=True),
+        *(_over_relations(measure) for measure in ("f1", "precision", "recall")),
+        _over_types("typing-micro-f1", "f1"),
+        _over_types("typing-macro-f1", "f1", "samples"),
+        _over_types("typing-precision", "precision"),
+        _over_types("typing-recall", "recall"),
     )
 }

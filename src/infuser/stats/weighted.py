@@ -1,140 +1,129 @@
 """Metrics of weighted examples, for all rows of weights at once: (rounds, examples) in, one value per round out.
 
-A weight says how often an example was drawn, so a weighted metric is the plain one on the examples drawn.
+A weight says how often an example was drawn, so a weighted metric equals the plain one on the examples drawn.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-_Floats = NDArray[np.float64]
+Floats: TypeAlias = NDArray[np.float64]
+Weighted: TypeAlias = Callable[[Any, Any, Floats], Floats]
+"""(predictions, labels, weights) to the value of every round."""
 
 
 @dataclass(frozen=True)
 class ClassCounts:
-    """How often each class was right, given and meant in every round; all are (rounds, classes)."""
+    """How often each class was right, predicted and gold in every round; all are (rounds, classes)."""
 
-    hits: _Floats
-    answers: _Floats
-    golds: _Floats
-
-    @classmethod
-    def of(cls, labels: NDArray[Any], answers: NDArray[Any], weights: _Floats, n_classes: int) -> ClassCounts:
-        """Count the classes of weighted examples."""
-        classes = np.eye(n_classes)
-        right = classes[labels] * (labels == answers)[:, None]
-        return cls(weights @ right, weights @ classes[answers], weights @ classes[labels])
-
-    @property
-    def present(self) -> NDArray[np.bool_]:
-        """Which classes were given or meant at all."""
-        return (self.answers + self.golds) > 0
+    right: Floats
+    predicted: Floats
+    gold: Floats
 
 
-def weighted_group_mean(groups: NDArray[Any], values: NDArray[Any], weights: _Floats) -> _Floats:
-    """Return the mean over groups of the mean of their values; an example without a value (NaN) does not count."""
+def of_classes(measure: Callable[[ClassCounts], Floats]) -> Weighted:
+    """Return the weighted form of a measure that needs no more than the counts of each class."""
+
+    def weigh(logits: NDArray[Any], labels: NDArray[Any], weights: Floats) -> Floats:
+        chosen, classes = logits.argmax(axis=1), np.eye(logits.shape[1])
+        right = classes[labels] * (labels == chosen)[:, None]
+        return measure(ClassCounts(weights @ right, weights @ classes[chosen], weights @ classes[labels]))
+
+    return weigh
+
+
+def f1(counts: ClassCounts) -> Floats:
+    """Return F1 of class 1 of two; the mean over the classes that occur for more."""
+    return _f1_of_classes(counts)[:, 1] if counts.right.shape[1] == 2 else macro_f1(counts)
+
+
+def macro_f1(counts: ClassCounts) -> Floats:
+    """Return the mean of F1 over the classes that are predicted or gold."""
+    n_present = ((counts.predicted + counts.gold) > 0).sum(axis=1)
+    return ratio(_f1_of_classes(counts).sum(axis=1), n_present)  # F1 of an absent class is 0
+
+
+def _f1_of_classes(counts: ClassCounts) -> Floats:
+    return ratio(2 * counts.right, counts.predicted + counts.gold)
+
+
+def matthews(counts: ClassCounts) -> Floats:
+    """Return the correlation of Matthews; 0 where one side has one class only."""
+    n = counts.gold.sum(axis=1)
+    above = counts.right.sum(axis=1) * n - (counts.predicted * counts.gold).sum(axis=1)
+    spread = [n * n - (side * side).sum(axis=1) for side in (counts.predicted, counts.gold)]
+    return ratio(above, np.sqrt(np.maximum(spread[0] * spread[1], 0.0)))
+
+
+def without_class_0(counts: ClassCounts, measure: str) -> Floats:
+    """Return precision, recall or F1 of all other classes together: class 0 is "no relation" and never counts."""
+    right, predicted, gold = (side[:, 1:].sum(axis=1) for side in (counts.right, counts.predicted, counts.gold))
+    if measure == "precision":
+        return ratio(right, predicted, empty=1.0)
+    return ratio(right, gold) if measure == "recall" else ratio(2 * right, predicted + gold)
+
+
+def of_label_sets(
+    logits: NDArray[Any], labels: NDArray[Any], weights: Floats, *, measure: str, by_example: bool
+) -> Floats:
+    """Return a measure of sets of labels, over all decisions or as the mean over examples where it is defined."""
+    given = logits > 0
+    right, predicted, gold = (side.sum(axis=1).astype(np.float64) for side in (given * labels, given, labels))
+    if by_example:
+        precision, recall = (
+            ratio(weights @ ratio(right, side), weights @ (side > 0).astype(np.float64)) for side in (predicted, gold)
+        )
+    else:
+        precision, recall = (ratio(weights @ right, weights @ side) for side in (predicted, gold))
+    if measure == "f1":
+        return ratio(2 * precision * recall, precision + recall)
+    return precision if measure == "precision" else recall
+
+
+def group_mean(values: Floats, groups: Any, weights: Floats) -> Floats:
+    """Return the mean over groups of the means of their values; an example without a value (NaN) does not count."""
     known = np.isfinite(values)
-    member = np.eye(int(groups.max()) + 1)[groups] * known[:, None]  # (examples, groups)
-    drawn = weights @ member
-    means = _ratio(weights @ (member * np.where(known, values, 0.0)[:, None]), drawn)
-    return _ratio(means.sum(axis=1), (drawn > 0).sum(axis=1), np.nan)
+    names, place = np.unique(np.asarray(groups)[known], return_inverse=True)
+    order = np.argsort(place, kind="stable")
+    weights, values = weights[:, known][:, order], values[known][order]
+    if len(names) == 0:
+        return np.full(len(weights), np.nan)
+    starts = np.searchsorted(place[order], np.arange(len(names)))
+    drawn = np.add.reduceat(weights, starts, axis=1)  # (rounds, groups)
+    means = ratio(np.add.reduceat(weights * values, starts, axis=1), drawn)
+    return ratio(means.sum(axis=1), (drawn > 0).sum(axis=1), empty=np.nan)
 
 
-def weighted_pearson(labels: NDArray[Any], numbers: NDArray[Any], weights: _Floats) -> _Floats:
+def auc(scores: NDArray[Any], positive: NDArray[np.bool_], weights: Floats) -> Floats:
+    """Return the area under the ROC curve; ties count one half; NaN where a round lacks one of the classes."""
+    order = np.argsort(scores, kind="stable")
+    ranked, positive = scores[order], positive[order]
+    starts = np.flatnonzero(np.concatenate(([True], ranked[1:] != ranked[:-1])))  # where each run of ties begins
+    weights = weights[:, order]
+    positives = np.add.reduceat(weights * positive, starts, axis=1)  # (rounds, distinct scores)
+    negatives = np.add.reduceat(weights * ~positive, starts, axis=1)
+    below = np.cumsum(negatives, axis=1) - negatives
+    won = (positives * (below + negatives / 2)).sum(axis=1)
+    return ratio(won, positives.sum(axis=1) * negatives.sum(axis=1), empty=np.nan)
+
+
+def pearson(logits: NDArray[Any], labels: NDArray[Any], weights: Floats) -> Floats:
     """Return the correlation; 0 where all answers are the same, NaN where all labels are."""
-    return _correlation(np.broadcast_to(labels, weights.shape), np.broadcast_to(numbers, weights.shape), weights)
+    answers, golds = (np.broadcast_to(side, weights.shape) for side in (logits[:, 0], labels))
+    return _correlation(answers, golds, weights)
 
 
-def weighted_spearman(labels: NDArray[Any], numbers: NDArray[Any], weights: _Floats) -> _Floats:
+def spearman(logits: NDArray[Any], labels: NDArray[Any], weights: Floats) -> Floats:
     """Return the correlation of ranks; equals share theirs."""
-    return _correlation(_ranks(labels, weights), _ranks(numbers, weights), weights)
+    return _correlation(_ranks(logits[:, 0], weights), _ranks(labels, weights), weights)
 
 
-def _accuracy(counts: ClassCounts) -> _Floats:
-    return _ratio(counts.hits.sum(axis=1), counts.golds.sum(axis=1))
-
-
-def _matthews(counts: ClassCounts) -> _Floats:
-    n = counts.golds.sum(axis=1)
-    above = counts.hits.sum(axis=1) * n - (counts.answers * counts.golds).sum(axis=1)
-    spread = [n * n - (side * side).sum(axis=1) for side in (counts.answers, counts.golds)]
-    return _ratio(above, np.sqrt(np.maximum(spread[0] * spread[1], 0.0)))
-
-
-def _of_class_one(over: Callable[[ClassCounts], _Floats]) -> Callable[[ClassCounts], _Floats]:
-    """The measure of class 1 alone, as two-class tasks have it."""
-    return lambda counts: over(counts)[:, 1] if counts.hits.shape[1] > 1 else np.zeros(len(counts.hits))
-
-
-def _macro(over: Callable[[ClassCounts], _Floats]) -> Callable[[ClassCounts], _Floats]:
-    """The plain mean over the classes that occur."""
-    return lambda counts: _ratio((over(counts) * counts.present).sum(axis=1), counts.present.sum(axis=1))
-
-
-def _without_class_0(over: Callable[[ClassCounts], _Floats]) -> Callable[[ClassCounts], _Floats]:
-    """The measure of all other classes taken together, where class 0 is "no relation" and never counts."""
-
-    def pooled(counts: ClassCounts) -> _Floats:
-        sides = (counts.hits, counts.answers, counts.golds)
-        return over(ClassCounts(*(side[:, 1:].sum(axis=1, keepdims=True) for side in sides)))[:, 0]
-
-    return pooled
-
-
-def _precision(counts: ClassCounts, empty: float = 0.0) -> _Floats:
-    return _ratio(counts.hits, counts.answers, empty)
-
-
-_OVER: Mapping[str, Callable[[ClassCounts], _Floats]] = {
-    "f1": lambda counts: _ratio(2 * counts.hits, counts.answers + counts.golds),
-    "precision": _precision,
-    "recall": lambda counts: _ratio(counts.hits, counts.golds),
-}
-
-CLASS_METRICS: Mapping[str, Callable[[ClassCounts], _Floats]] = {
-    "accuracy": _accuracy,
-    "matthews": _matthews,
-    **{f"{name} of class 1": _of_class_one(over) for name, over in _OVER.items()},
-    **{f"macro-{name}": _macro(over) for name, over in _OVER.items()},
-    **{f"{name} without class 0": _without_class_0(over) for name, over in _OVER.items()},
-    # who never guesses a relation is never wrong: TACRED has it so
-    "precision without class 0": _without_class_0(lambda counts: _precision(counts, empty=1.0)),
-}
-"""What class counts can tell; a task's metric is whichever agrees with it."""
-
-
-def _of_sets(measure: str, *, by_example: bool) -> Callable[[NDArray[Any], NDArray[Any], _Floats], _Floats]:
-    """A measure of answers that are sets, over all decisions or as the mean over examples where it is defined."""
-
-    def weighted(_: NDArray[Any], counts: NDArray[Any], weights: _Floats) -> _Floats:
-        hits, answers, golds = counts.T  # each (examples,): how many are right, given, meant
-        if by_example:
-            precision, recall = (
-                _ratio(weights @ _ratio(hits, side), weights @ (side > 0).astype(np.float64))
-                for side in (answers, golds)
-            )
-        else:
-            precision, recall = (_ratio(weights @ hits, weights @ side) for side in (answers, golds))
-        f1 = _ratio(2 * precision * recall, precision + recall)
-        return {"precision": precision, "recall": recall, "f1": f1}[measure]
-
-    return weighted
-
-
-SET_METRICS = [
-    _of_sets(measure, by_example=by_example)
-    for measure in ("f1", "precision", "recall")
-    for by_example in (False, True)
-]
-"""What can be told of sets of labels."""
-
-
-def _ranks(values: NDArray[Any], weights: _Floats) -> _Floats:
+def _ranks(values: NDArray[Any], weights: Floats) -> Floats:
     """Return the rank of every example among those drawn; equals share the middle of theirs."""
     distinct, place = np.unique(values, return_inverse=True)
     order = np.argsort(place, kind="stable")
@@ -144,24 +133,24 @@ def _ranks(values: NDArray[Any], weights: _Floats) -> _Floats:
     return np.asarray(ranks[:, place])
 
 
-def _correlation(one: _Floats, other: _Floats, weights: _Floats) -> _Floats:
+def _correlation(answers: Floats, golds: Floats, weights: Floats) -> Floats:
     n = weights.sum(axis=1, keepdims=True)
-    away = [side - (weights * side).sum(axis=1, keepdims=True) / n for side in (one, other)]
+    away = [side - (weights * side).sum(axis=1, keepdims=True) / n for side in (answers, golds)]
     together = (weights * away[0] * away[1]).sum(axis=1)
-    labels, answers = ((weights * side * side).sum(axis=1) for side in away)
-    same_labels, same_answers = _is_level(one, weights), _is_level(other, weights)
-    value = together / np.sqrt(np.where(same_labels | same_answers, 1.0, labels * answers))
-    return np.where(same_labels, np.nan, np.where(same_answers, 0.0, value))
+    squares = [(weights * side * side).sum(axis=1) for side in away]
+    same_answers, same_golds = (_all_same(side, weights) for side in (answers, golds))
+    value = together / np.sqrt(np.where(same_golds | same_answers, 1.0, squares[0] * squares[1]))
+    return np.where(same_golds, np.nan, np.where(same_answers, 0.0, value))
 
 
-def _is_level(values: _Floats, weights: _Floats) -> NDArray[np.bool_]:
-    """Tell of each round whether all examples that were drawn have the same value."""
+def _all_same(values: Floats, weights: Floats) -> NDArray[np.bool_]:
+    """Return for each round whether all examples that were drawn have the same value."""
     drawn = weights > 0
     highest, lowest = np.where(drawn, values, -np.inf).max(axis=1), np.where(drawn, values, np.inf).min(axis=1)
     return np.asarray(highest == lowest)
 
 
-def _ratio(above: _Floats, below: NDArray[Any], empty: float = 0.0) -> _Floats:
+def ratio(above: Floats, below: NDArray[Any], empty: float = 0.0) -> Floats:
     """Divide; nothing by nothing is `empty`."""
     result = np.full(np.shape(above), empty)
     np.divide(above, below, out=result, where=below > 0)

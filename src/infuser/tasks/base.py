@@ -12,8 +12,6 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
-import numpy as np
-
 from infuser.errors import InputError
 
 if TYPE_CHECKING:
@@ -21,6 +19,7 @@ if TYPE_CHECKING:
 
     from infuser.methods.spectral import Spectral
     from infuser.signals import Collator
+    from infuser.stats.metrics import Metric
     from infuser.training import TrainResult, TrainSettings
     from infuser.training.steps import StepReport
 
@@ -141,14 +140,27 @@ class Task:
         predictions = self.answer(model, collator, asked)
         return Solved(predictions, history, trained - started, time.perf_counter() - trained)
 
+    def get_metric(self, name: str) -> Metric:
+        """Return one of the metrics: how it judges predictions and golds, and how it is resampled for intervals.
+
+        A task that computes its scores itself in `score` and does not declare metrics has them recomputed for each
+        resample.
+        """
+        from infuser.stats.metrics import Metric, get_metric
+
+        if type(self).score is not Task.score:
+            return Metric(name, lambda predictions, golds: self.score(golds, predictions)[name], kind="own")
+        return get_metric(name)
+
     def score(self, golds: Sequence[Any], predictions: Sequence[Prediction]) -> dict[str, float]:
         """Return every metric of these predictions."""
-        from infuser.stats.metrics import get_metric
-
         if len(golds) != len(predictions):
             raise InputError(f"{len(predictions)} predictions for {len(golds)} examples. Give one for each.")
-        logits, labels = np.asarray(predictions, dtype=np.float64), np.asarray(golds)
-        return {name: get_metric(name)(logits, labels) for name in self.metrics}
+        return {name: self.get_metric(name)(predictions, golds) for name in self.metrics}
+
+    def dependent_groups(self, golds: Sequence[Any]) -> list[str] | None:
+        """Return the group of each example where examples of one group are drawn together; None if none depend."""
+        return None
 
     def notes(self, golds: Sequence[Any], predictions: Sequence[Prediction]) -> dict[str, Any]:
         """Return what belongs beside the scores, such as what was left out and why."""

@@ -25,9 +25,10 @@ from typing import Any, TypeGuard
 
 from infuser.errors import InputError
 from infuser.registry import TASKS
+from infuser.stats.metrics import Metric
 from infuser.tables.files import BadRow, Place, opened
 from infuser.tables.records import Record, json_lines, read_records
-from infuser.tasks.base import Example, Prediction, Split, Task, class_options
+from infuser.tasks.base import Example, Split, Task, class_options
 from infuser.tasks.entity_markers import mark_mention
 from infuser.tasks.official import dataset_records, find_file, is_datasets_name
 from infuser.types import Span
@@ -107,12 +108,14 @@ class OpenEntity(EntityTyping):
 class Figer(EntityTyping):
     """The fine types of FIGER, "/person/artist"; its training part is labelled by distant supervision."""
 
-    def score(self, golds: Sequence[Any], predictions: Sequence[Prediction]) -> dict[str, float]:
-        """Return every metric where the likeliest type counts as predicted, too, as in the scores that are published.
+    def get_metric(self, name: str) -> Metric:
+        """Return a metric where the likeliest type counts as predicted, too, as in the scores that are published.
 
         `fit` chooses the best epoch without that rule.
         """
-        return super().score(golds, [_with_likeliest(logits) for logits in predictions])
+        return (
+            super().get_metric(name).after(lambda logits: [_with_likeliest(one) for one in logits], lambda golds: golds)
+        )
 
 
 def _with_likeliest(logits: Sequence[float]) -> list[float]:

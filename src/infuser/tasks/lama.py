@@ -11,15 +11,18 @@ P@k is the share of facts whose object is among the first k words, over all fact
 
 from __future__ import annotations
 
+import math
 import random
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from infuser.errors import InputError
 from infuser.registry import TASKS
+from infuser.stats.metrics import Metric, mean_metric
 from infuser.tasks.base import Example, Prediction, Split, Task, Training
 from infuser.tasks.lama_readers import LamaFact, Part, read_facts, read_texts
 
@@ -123,17 +126,26 @@ class LamaTask(Task):
     ) -> list[Prediction]:
         raise NotImplementedError
 
-    def _scored(
-        self, golds: Sequence[Mapping[str, Any]], predictions: Sequence[Prediction]
-    ) -> list[tuple[Mapping[str, Any], int]]:
-        """Return the facts that were not left out, with the model's answers; raise if there are none."""
-        if len(golds) != len(predictions):
-            raise InputError(f"{len(predictions)} predictions for {len(golds)} facts. Give one for each.")
-        answered = self._answered(golds, predictions)
-        if not answered:
+    def get_metric(self, name: str) -> Metric:
+        """Return the mean of a value over the facts that were not left out; "macro" is the mean over relations."""
+        groups = _relations if name.startswith("macro") else None
+        return mean_metric(name, partial(self._values, name), groups=groups)
+
+    def _value(self, metric: str, answer: int, gold: Mapping[str, Any]) -> float:
+        """Return what one answer counts."""
+        raise NotImplementedError
+
+    def _values(
+        self, metric: str, predictions: Sequence[Prediction], golds: Sequence[Mapping[str, Any]]
+    ) -> list[float]:
+        if not self._answered(golds, predictions):
             reasons = "; ".join(f"{why}: {n}" for why, n in _reasons_left_out(predictions).items())
             raise InputError(f"None of {len(golds)} facts could be asked ({reasons or 'there are none'}): no score.")
-        return answered
+        answers = [one[self.answered] for one in predictions]
+        return [
+            math.nan if answer is None else self._value(metric, answer, gold)
+            for answer, gold in zip(answers, golds, strict=True)
+        ]
 
     def _answered(
         self, golds: Sequence[Mapping[str, Any]], predictions: Sequence[Prediction]
@@ -166,15 +178,10 @@ class Lama(LamaTask):
         discount = self.discount_others
         return list(rank_objects(model, collator, examples, words, discount_others=discount, batch_size=batch_size))
 
-    def score(self, golds: Sequence[Any], predictions: Sequence[Prediction]) -> dict[str, float]:
-        """Return P@1, P@10 and the mean of 1 / rank over all facts that were ranked, and P@1 as mean over relations."""
-        ranked = self._scored(golds, predictions)
-        return {
-            "p@1": fmean(rank <= 1 for _, rank in ranked),
-            "p@10": fmean(rank <= 10 for _, rank in ranked),
-            "mrr": fmean(1 / rank for _, rank in ranked),
-            "macro p@1": _mean_over_relations((gold["relation"], rank <= 1) for gold, rank in ranked),
-        }
+    def _value(self, metric: str, answer: int, gold: Mapping[str, Any]) -> float:
+        if metric == "mrr":
+            return 1 / answer
+        return float(answer <= (10 if metric == "p@10" else 1))
 
     def notes(self, golds: Sequence[Any], predictions: Sequence[Prediction]) -> dict[str, Any]:
         """Return the word list, facts that were left out and why, P@1 by type and of the most frequent object."""
@@ -242,11 +249,8 @@ class LamaChoice(LamaTask):
 
         return list(choose(model, collator, examples, batch_size=batch_size))
 
-    def score(self, golds: Sequence[Any], predictions: Sequence[Prediction]) -> dict[str, float]:
-        """Return the share of right choices over all facts, and averaged over relations."""
-        answered = self._scored(golds, predictions)
-        hits = [(gold["relation"], answer == gold["label"]) for gold, answer in answered]
-        return {"accuracy": fmean(hit for _, hit in hits), "macro accuracy": _mean_over_relations(hits)}
+    def _value(self, metric: str, answer: int, gold: Mapping[str, Any]) -> float:
+        return float(answer == gold["label"])
 
     def notes(self, golds: Sequence[Any], predictions: Sequence[Prediction]) -> dict[str, Any]:
         """Return the accuracy of guessing, and facts that were left out and why."""
@@ -266,11 +270,8 @@ def _reasons_left_out(predictions: Sequence[Prediction]) -> dict[str, int]:
     return dict(Counter(one["left_out"] for one in predictions if one.get("left_out")))
 
 
-def _mean_over_relations(hits: Iterable[tuple[str, bool]]) -> float:
-    by_relation: defaultdict[str, list[bool]] = defaultdict(list)
-    for relation, hit in hits:
-        by_relation[relation].append(hit)
-    return fmean(fmean(of_relation) for of_relation in by_relation.values())
+def _relations(golds: Sequence[Mapping[str, Any]]) -> list[str]:
+    return [gold["relation"] for gold in golds]
 
 
 def _by_frequency(golds: Sequence[Mapping[str, Any]]) -> float:

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from statistics import fmean
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from infuser.errors import InputError
 from infuser.stats.answer_scores import exact_match, word_f1
+from infuser.stats.metrics import Metric, mean_metric
 from infuser.tables.files import BadRow, Place
 from infuser.tasks.base import Example, Prediction, Task, Training
 from infuser.tasks.span_windows import WindowCollator, read_windows, training_windows, windows_of
@@ -79,17 +79,10 @@ class OpenQa(Task):
         answers = iter(read_windows(model, collator, windows, max_answer_tokens=most, batch_size=batch_size))
         return [max((next(answers) for _ in example["pair"]), key=lambda one: one.score).text for example in examples]
 
-    def score(self, golds: Sequence[Any], predictions: Sequence[Prediction]) -> dict[str, float]:
-        """Return F1 and exact match, as shares between 0 and 1."""
-        if len(golds) != len(predictions) or len(golds) == 0:
-            raise InputError(
-                f"{len(predictions)} answers for {len(golds)} questions. Give one for each, and at least one."
-            )
-        pairs = list(zip(predictions, golds, strict=True))
-        return {
-            "f1": fmean(word_f1(answer, accepted) for answer, accepted in pairs),
-            "exact-match": fmean(exact_match(answer, accepted) for answer, accepted in pairs),
-        }
+    def get_metric(self, name: str) -> Metric:
+        """Return F1 or exact match, as shares between 0 and 1."""
+        value = word_f1 if name == "f1" else exact_match
+        return mean_metric(name, lambda answers, golds: list(map(value, answers, golds)))
 
     def question(self, place: Place, asked: object, answer: object, passages: Sequence[object], *, id: str) -> Example:
         """Return the example of one row of data; raise BadRow if the row is malformed."""

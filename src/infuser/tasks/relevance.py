@@ -9,6 +9,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from statistics import fmean
 from typing import Any
 
 import numpy as np
@@ -16,7 +17,8 @@ from numpy.typing import NDArray
 
 from infuser.errors import InputError
 from infuser.registry import TASKS
-from infuser.stats.metrics import get_metric, ranking_scores
+from infuser.stats.metrics import Metric, get_metric, ranking_scores
+from infuser.stats.weighted import Floats, ratio
 from infuser.tables.examples import Columns, hold_out_groups, make_example, read_label, read_score
 from infuser.tables.files import BadRow
 from infuser.tables.records import Record
@@ -36,7 +38,7 @@ class Relevance(Tabular):
     text: str = "text"
     """The column that holds the text that may be relevant to it."""
     group: str | None = None
-    """The column that tells which rows are ranked against each other; None takes those of the same query."""
+    """The column that says which rows are ranked against each other; None takes those of the same query."""
     graded: bool = False
     """Learn the label as a number; else whether it is at least `relevant_from`."""
     relevant_from: float = 1.0
@@ -81,18 +83,29 @@ class Relevance(Tabular):
         """Return the queries, since the texts of one are ranked against each other."""
         return [example["group"] for example in examples]
 
-    def score(self, golds: Sequence[Any], predictions: Sequence[Prediction]) -> dict[str, float]:
-        """Return every metric of these predictions."""
-        if len(golds) != len(predictions):
-            raise InputError(f"{len(predictions)} predictions for {len(golds)} examples. Give one for each.")
-        logits = np.asarray(predictions, dtype=np.float64)
-        grades = np.array([gold["label"] for gold in golds], dtype=np.float64)
-        labels = grades if self.graded else (grades >= self.relevant_from).astype(int)
-        scores = {name: get_metric(name)(logits, labels) for name in self.metrics if name != "ndcg"}
-        if self.k:
-            ranks = ranking_scores(logits if logits.ndim == 2 else logits[:, None], "ndcg")
-            scores["ndcg"] = mean_ndcg(ranks, grades, [gold["group"] for gold in golds], k=self.k)
-        return scores
+    def get_metric(self, name: str) -> Metric:
+        """Return NDCG as the mean over queries; the other metrics judge by the labels."""
+        if name == "ndcg":
+            return Metric("ndcg", self._ndcg, self._weighted_ndcg, kind="own")
+        return get_metric(name).after(lambda predictions: predictions, self._labels)
+
+    def dependent_groups(self, golds: Sequence[Any]) -> list[str]:
+        """Return the queries: their texts are drawn together."""
+        return [str(gold["group"]) for gold in golds]
+
+    def _labels(self, golds: Sequence[Any]) -> NDArray[Any]:
+        grades = _grades(golds)
+        return grades if self.graded else (grades >= self.relevant_from).astype(int)
+
+    def _ndcg(self, predictions: Sequence[Prediction], golds: Sequence[Any]) -> float:
+        return mean_ndcg(_ranks(predictions), _grades(golds), [gold["group"] for gold in golds], k=self.k)
+
+    def _weighted_ndcg(self, predictions: Sequence[Prediction], golds: Sequence[Any], weights: Floats) -> Floats:
+        """Return the mean over queries, each as often as it was drawn, in every round."""
+        grades, groups = _grades(golds), [gold["group"] for gold in golds]
+        firsts, values = zip(*ndcg_of_groups(_ranks(predictions), grades, groups, k=self.k), strict=True)
+        drawn = weights[:, list(firsts)]  # a query is drawn whole, so its first text tells how often
+        return ratio(drawn @ np.array(values), drawn.sum(axis=1), empty=np.nan)
 
     def convert(self, record: Record, *, labelled: bool) -> Record:
         """Return a row as an example with its grade and its group."""
@@ -123,9 +136,17 @@ def rankable(grades: Sequence[float] | NDArray[np.float64], groups: Sequence[str
 def mean_ndcg(
     scores: Sequence[float] | NDArray[Any], grades: Sequence[float] | NDArray[Any], groups: Sequence[str], *, k: int
 ) -> float:
-    """Return the mean over groups of the NDCG of their first `k`; groups where it says nothing are left out."""
-    from sklearn.metrics import ndcg_score
+    """Return the mean over groups of the NDCG of their first `k`; groups where it is undefined are left out."""
+    return fmean(value for _, value in ndcg_of_groups(scores, grades, groups, k=k))
 
+
+def ndcg_of_groups(
+    scores: Sequence[float] | NDArray[Any], grades: Sequence[float] | NDArray[Any], groups: Sequence[str], *, k: int
+) -> list[tuple[int, float]]:
+    """Return of each group where its first row stands, and the NDCG of its first `k`; tied scores share their gains.
+
+    scikit-learn has the mean of many groups, but not the value of each, or only by one slow call per group.
+    """
     ranked = rankable(grades, groups)
     if not ranked:
         raise InputError(
@@ -135,8 +156,34 @@ def mean_ndcg(
     by_size = defaultdict(list)
     for of_group in ranked:
         by_size[len(of_group)].append(of_group)
-    total = 0.0
-    for same_size in by_size.values():  # one call for all of them: a call costs more than a group
+    values: list[tuple[int, float]] = []
+    for same_size in by_size.values():
         places = np.array(same_size)  # (groups, rows of each)
-        total += len(places) * ndcg_score(np.asarray(grades)[places], np.asarray(scores)[places], k=k)
-    return float(total / len(ranked))
+        values += zip(
+            places[:, 0].tolist(), _ndcg(np.asarray(scores)[places], np.asarray(grades)[places], k), strict=True
+        )
+    return values
+
+
+def _ndcg(scores: NDArray[Any], grades: NDArray[Any], k: int) -> list[float]:
+    """Return the NDCG of every row of scores and grades."""
+    order = np.argsort(-scores, axis=1, kind="stable")
+    ranked, gains = np.take_along_axis(scores, order, axis=1), np.take_along_axis(grades, order, axis=1)
+    starts = np.ones(ranked.shape, bool)
+    starts[:, 1:] = ranked[:, 1:] != ranked[:, :-1]
+    tie = np.cumsum(starts) - 1  # rows come one after the other, so a tie is never in two of them
+    shared = (np.bincount(tie, gains.ravel()) / np.bincount(tie))[tie].reshape(gains.shape)
+    discount = 1 / np.log2(np.arange(2, gains.shape[1] + 2))
+    discount[k:] = 0
+    best = -np.sort(-grades, axis=1)
+    values: list[float] = ((shared @ discount) / (best @ discount)).tolist()
+    return values
+
+
+def _grades(golds: Sequence[Any]) -> NDArray[np.float64]:
+    return np.array([gold["label"] for gold in golds], dtype=np.float64)
+
+
+def _ranks(predictions: Sequence[Prediction]) -> NDArray[Any]:
+    logits = np.asarray(predictions, dtype=np.float64)
+    return ranking_scores(logits if logits.ndim == 2 else logits[:, None], "ndcg")

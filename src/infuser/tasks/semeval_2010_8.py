@@ -24,6 +24,7 @@ from infuser.relations.examples import NO_RELATION, RelationText, Triple
 from infuser.relations.readers_common import Unreadable
 from infuser.relations.readers_semeval import marked_sentence, read_semeval
 from infuser.stats.metrics import METRICS, Array, Metric
+from infuser.stats.weighted import ClassCounts, Floats, of_classes, ratio
 from infuser.tables.files import Place
 from infuser.tasks.base import Split
 from infuser.tasks.official import dataset_records, find_file, is_datasets_name
@@ -69,6 +70,13 @@ class SemEval2010Task8(RelationClassification):
         return (_directed(text) for text in texts)
 
 
+def _f1_of_relations(counts: ClassCounts) -> Floats:
+    """Return `semeval_f1` of every round: the two classes of a relation are counted together."""
+    right, predicted, gold = (side[:, 1::2] + side[:, 2::2] for side in (counts.right, counts.predicted, counts.gold))
+    asked = gold > 0
+    return ratio((ratio(2 * right, predicted + gold) * asked).sum(axis=1), asked.sum(axis=1))
+
+
 def semeval_f1(logits: Array, labels: Array) -> float:
     """Return the official score: "(9+1)-way evaluation with directionality taken into account", macro-averaged F1.
 
@@ -87,7 +95,7 @@ def semeval_f1(logits: Array, labels: Array) -> float:
     return float(np.mean(scores)) if scores else 0.0
 
 
-METRICS["semeval-f1"] = Metric("semeval-f1", semeval_f1)
+METRICS["semeval-f1"] = Metric("semeval-f1", semeval_f1, of_classes(_f1_of_relations))
 
 
 def _directed(text: RelationText) -> RelationText:

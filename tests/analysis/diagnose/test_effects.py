@@ -11,13 +11,11 @@ from tiny_infusions import KNOWN_TEXT, examples, infuse_tiny
 from infuser.analysis.diagnose.effects import answers, channel_effects, corruption_curve, flips, without_channel
 from infuser.errors import InputError
 from infuser.infused import Infused
+from infuser.stats.metrics import get_metric
 from infuser.types import Annotations, join_pair
 
 TEXTS = examples("sequence-classification")
-
-
-def accuracy(labels: NDArray[Any], scores: NDArray[Any]) -> float:
-    return float(np.mean(scores.argmax(axis=1) == labels))
+ACCURACY = get_metric("accuracy")
 
 
 def annotated(infused: Infused) -> list[dict[str, Any]]:
@@ -68,19 +66,19 @@ def test_the_effect_of_a_channel_is_the_score_with_all_minus_the_score_without_i
     # without it half of the examples are upside down, or 18 of 40: AUC is .5 and .55
     assert found[1].difference.per_seed == pytest.approx((0.5, 0.45)) and found[1].difference.verdict == "helps"
     assert (found[1].difference.arm, found[1].difference.against) == ("all sources", "without useful")
-    [hurts] = channel_effects(["harmful"], [half, nearly], without, labels, metric=accuracy, rounds=200)
+    [hurts] = channel_effects(["harmful"], [half, nearly], without, labels, metric=ACCURACY, rounds=200)
     assert hurts.difference.mean == pytest.approx(-0.475) and hurts.difference.verdict == "hurts"
     assert channel_effects([], [right], {}, labels) == []
     with pytest.raises(InputError, match="without the source 'useful'"):
         channel_effects(["useful"], [right], {}, labels)
-    with pytest.raises(InputError, match="AUC judges two classes"):
+    with pytest.raises(InputError, match="AUC needs examples of all 3 classes"):
         channel_effects(["useful"], [np.ones((40, 3))], {"useful": [np.ones((40, 3))]}, labels)
 
 
 def test_three_classes_are_compared_by_a_metric_of_their_own() -> None:
     labels = np.array([0, 1, 2] * 10)
     right = np.eye(3)[labels]
-    [found] = channel_effects(["a"], [right], {"a": [np.roll(right, 1, axis=1)]}, labels, metric=accuracy, rounds=100)
+    [found] = channel_effects(["a"], [right], {"a": [np.roll(right, 1, axis=1)]}, labels, metric=ACCURACY, rounds=100)
     assert found.difference.mean == 1 and found.difference.over_examples == (1, 1)
 
 

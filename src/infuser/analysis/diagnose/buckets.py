@@ -10,8 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 
 from infuser.analysis.diagnose.result import Bucket
 from infuser.errors import InputError
-from infuser.stats.comparison import Arm
-from infuser.stats.intervals import Interval, Metric, auc, bootstrap_values, percentile_interval
+from infuser.stats.comparison import ArmScores
+from infuser.stats.intervals import Interval, bootstrap, mean_per_arm, percentile_interval
+from infuser.stats.metrics import METRICS, Metric
 from infuser.types import Annotations, entity_key
 
 EDGES = (0, 1, 10, 100, 1000)
@@ -36,19 +37,19 @@ def entity_frequency(annotated: Sequence[Sequence[Annotations]], frequencies: Ma
 
 
 def buckets(
-    arms: Sequence[Arm],
+    arms: Sequence[ArmScores],
     labels: ArrayLike,
     frequency: ArrayLike,
     *,
     edges: Sequence[int] = EDGES,
-    metric: Metric = auc,
+    metric: Metric = METRICS["auc"],
     groups: ArrayLike | None = None,
     rounds: int = 1000,
 ) -> list[Bucket]:
     """Return each arm's score in each bucket, and its difference to the first arm, buckets of rare entities first.
 
     A bucket holds the examples whose `frequency` (see `entity_frequency`) lies from one edge up to the next; empty
-    ones are left out. The metric takes (labels, scores); a value or an interval that cannot be told is None.
+    ones are left out. A value or an interval that is undefined is None.
     """
     truth, frequent = np.asarray(labels), np.asarray(frequency)
     named = None if groups is None else np.asarray(groups)
@@ -66,7 +67,7 @@ def buckets(
 
 def _bucket(
     name: str,
-    arms: Sequence[Arm],
+    arms: Sequence[ArmScores],
     labels: NDArray[Any],
     inside: NDArray[np.int64],
     metric: Metric,
@@ -75,30 +76,17 @@ def _bucket(
 ) -> Bucket:
     truth = labels[inside]
     runs = [[np.asarray(scores)[inside] for scores in arm.scores_per_seed] for arm in arms]
-    measure = defined(metric)
-    reached = [float(np.mean([measure(truth, scores) for scores in run])) for run in runs]
+    reached = [float(np.mean([metric.or_nan(scores, truth) for scores in run])) for run in runs]
     differences: dict[str, Interval | None] = {arm.name: None for arm in arms[1:]}
     if np.isfinite(reached).all():
-        resampled = bootstrap_values(truth, runs, metric=measure, groups=groups, rounds=rounds)
+        flat = [scores for run in runs for scores in run]
+        resampled = mean_per_arm(
+            bootstrap(metric, flat, truth, groups=groups, rounds=rounds), [len(run) for run in runs]
+        )
         for place, arm in enumerate(arms[1:], start=1):
             differences[arm.name] = percentile_interval(resampled[:, place] - resampled[:, 0])
     values = {arm.name: value if np.isfinite(value) else None for arm, value in zip(arms, reached, strict=True)}
     return Bucket(name, len(inside), values, differences)
-
-
-def defined(metric: Metric) -> Metric:
-    """Return the metric with NaN in place of an error about examples that it cannot judge, such as one class alone."""
-    if metric is auc:  # says NaN by itself, and the bootstrap knows a fast way for it
-        return metric
-
-    def lenient(labels: NDArray[Any], scores: NDArray[Any]) -> float:
-        try:
-            return float(metric(labels, scores))
-        except InputError:
-            return float("nan")
-
-    lenient.__name__ = getattr(metric, "__name__", "metric")
-    return lenient
 
 
 def bucket_name(low: int, high: int | None) -> str:

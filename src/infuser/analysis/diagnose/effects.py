@@ -11,14 +11,13 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from infuser.analysis.diagnose.asking import ask
-from infuser.analysis.diagnose.buckets import defined
 from infuser.analysis.diagnose.result import Channel, Flip
 from infuser.analysis.predict import probabilities
 from infuser.errors import InputError
 from infuser.infused import Infused
 from infuser.sources.corruption import Errors
-from infuser.stats.comparison import Arm, compare
-from infuser.stats.intervals import Metric, auc
+from infuser.stats.comparison import ArmScores, compare
+from infuser.stats.metrics import METRICS, Metric
 from infuser.training.steps import Collate, Example
 from infuser.types import Annotations
 
@@ -59,26 +58,26 @@ def channel_effects(
     without: Mapping[str, Sequence[NDArray[Any]]],
     labels: ArrayLike,
     *,
-    metric: Metric = auc,
+    metric: Metric = METRICS["auc"],
     groups: ArrayLike | None = None,
     rounds: int = 2000,
 ) -> list[Channel]:
     """Return for each source the score with all of them minus the score without it, in the order of `names`.
 
-    `with_all` and `without[name]` hold for each seed what `metric` judges: answers (examples, classes), or for AUC
-    also the probability of class 1 alone.
+    `with_all` and `without[name]` hold for each seed what `metric` judges: logits (examples, classes), or for
+    AUC also the probability of class 1 alone.
     """
     missing = [name for name in names if name not in without]
     if missing:
         raise InputError(f"No answers without the source {missing[0]!r}; there are some without {sorted(without)}.")
-    everything = Arm("all sources", [judged(one, metric) for one in with_all])
-    left_out = [Arm(f"without {name}", [judged(one, metric) for one in without[name]]) for name in names]
+    everything = ArmScores("all sources", with_all)
+    left_out = [ArmScores(f"without {name}", without[name]) for name in names]
     if not left_out:
         return []
     comparison = compare(
         [everything, *left_out],
         labels,
-        metric=defined(metric),
+        metric=metric,
         groups=groups,
         also=[(everything.name, arm.name) for arm in left_out],  # those to the first arm have the other sign
         rounds=rounds,
@@ -87,15 +86,6 @@ def channel_effects(
         Channel(name, difference)
         for name, difference in zip(names, comparison.differences[len(left_out) :], strict=True)
     ]
-
-
-def judged(given: NDArray[Any], metric: Metric) -> NDArray[Any]:
-    """Return what a metric of `reports` takes: for AUC the probability of class 1, otherwise all of it."""
-    if metric is not auc or given.ndim == 1:
-        return given
-    if given.shape[1] != 2:
-        raise InputError(f"AUC judges two classes, but there are {given.shape[1]}. Give another metric.")
-    return np.asarray(given[:, 1])
 
 
 def flips(

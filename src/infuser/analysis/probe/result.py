@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from infuser.errors import InputError
-from infuser.stats.nulls import with_nulls, without_nulls
+from infuser.files import nan_to_null, null_to_nan
 
 Features = Literal["attention", "embeddings"]
 Curve = list[tuple[int, float, float]]
@@ -211,7 +211,7 @@ class ProbeReport:
             "change": self.change,
             **asdict(self),
         }
-        return json.dumps(with_nulls(told), indent=1, ensure_ascii=False, allow_nan=False)
+        return json.dumps(nan_to_null(told), indent=1, ensure_ascii=False, allow_nan=False)
 
     @classmethod
     def from_json(cls, text: str) -> ProbeReport:
@@ -280,7 +280,7 @@ def _number(value: float) -> str:
 
 def _reading(values: Mapping[str, Any]) -> EncoderReading:
     """Return a reading from the values of its JSON."""
-    told = without_nulls(values)
+    told = null_to_nan(values)
     for name in ("scores", "control", "shuffled"):
         told[name] = None if values[name] is None else ProbeScores(**told[name])
     told["relations"] = [RelationScore(**one) for one in told["relations"]]

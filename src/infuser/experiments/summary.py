@@ -1,4 +1,4 @@
-"""The table of a bench: what every method reached on every task, how it differs from the baseline, what papers say.
+"""The table of a bench: the scores of every method on every task, differences to the baseline, and published numbers.
 
 Settings and results are plain values: what `Bench.to_json` returns, and one JSON result per cell. A run that is not
 finished has a table, too; it says what is missing.
@@ -7,35 +7,139 @@ finished has a table, too; it says what is missing.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, TypeAlias
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from infuser.errors import InputError
-from infuser.experiments.table_averages import Average, averages_of
-from infuser.experiments.table_notes import notes_on, versions_of
-from infuser.experiments.table_parts import BenchTable, Column, Entry, Measure, Row
-from infuser.experiments.table_plan import Plan, TaskPlan, plan_of
+from infuser.experiments.bench_table import BenchRow, BenchTable, Column, Entry, Measure
+from infuser.experiments.published import Published
+from infuser.experiments.summary_notes import Result, notes_on, versions_of
 from infuser.stats.comparison import Difference, paired_difference
-from infuser.stats.intervals import t_interval
-from infuser.stats.resampling import resampled_scores
+from infuser.stats.intervals import bootstrap, t_interval
 
-Result: TypeAlias = Mapping[str, Any]
-"""What one cell wrote."""
+if TYPE_CHECKING:
+    from infuser.tasks.base import Task
+
 Rounds: TypeAlias = NDArray[np.float64]
 """One value per bootstrap round."""
 _Key: TypeAlias = tuple[str, str, str, int]
 """Host, method, task, seed."""
 
 
+@dataclass(frozen=True)
+class Average:
+    """A weighted sum of scores; linear, so the average of differences is the difference of averages."""
+
+    name: str
+    weights: Mapping[tuple[str, str], float]
+    """By task and metric."""
+
+    def by_seed(self, scores: Mapping[tuple[str, str], Mapping[int, float]]) -> dict[int, float]:
+        """Return the average of every seed that has all scores."""
+        columns = [scores[key] for key in self.weights]
+        seeds = [seed for seed in columns[0] if all(seed in column for column in columns)]
+        return {seed: sum(weight * scores[key][seed] for key, weight in self.weights.items()) for seed in seeds}
+
+    def of_rounds(self, rounds: Mapping[tuple[str, str], Rounds | None]) -> Rounds | None:
+        """Return the average in every bootstrap round, as many as all metrics have; None if one has none."""
+        columns = [(weight, rounds[key]) for key, weight in self.weights.items()]
+        known = [(weight, values) for weight, values in columns if values is not None]
+        if len(known) < len(columns):
+            return None
+        n_rounds = min(len(values) for _, values in known)
+        return np.asarray(sum(weight * values[:n_rounds] for weight, values in known))
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a bench runs, in the order of its settings."""
+
+    title: str
+    baseline: str
+    seeds: tuple[int, ...]
+    hosts: tuple[str, ...]
+    methods: tuple[str, ...]
+    tasks: Mapping[str, Task]
+    """By the names that the bench gives them; they judge predictions, which needs no data."""
+    averages: tuple[Average, ...]
+    published: Published
+
+    def seeds_of(self, task: str) -> tuple[int, ...]:
+        """Return the seeds with which a task is run."""
+        return self.seeds if self.tasks[task].learns else self.seeds[:1]
+
+    @property
+    def n_cells(self) -> int:
+        """How many results there will be."""
+        return len(self.hosts) * len(self.methods) * sum(len(self.seeds_of(task)) for task in self.tasks)
+
+
+def plan_of(settings: Mapping[str, Any], results: Sequence[Result] = ()) -> Plan:
+    """Read the settings that `Bench.to_json` returned.
+
+    Methods that only results know, such as those of a sweep, come after the others.
+    """
+    missing = [part for part in ("hosts", "arms", "tasks", "seeds", "baseline") if not settings.get(part)]
+    if missing:
+        raise InputError(f"These settings have no {missing[0]}. Give what Bench.to_json returns.")
+    tasks = {name: judging_task(entry["kind"], entry["settings"]) for name, entry in settings["tasks"].items()}
+    metrics = {name: task.metrics for name, task in tasks.items()}
+    return Plan(
+        title=settings["title"],
+        baseline=settings["baseline"],
+        seeds=tuple(settings["seeds"]),
+        hosts=tuple(settings["hosts"]),
+        methods=tuple(dict.fromkeys([*settings["arms"], *(result["cell"]["method"] for result in results)])),
+        tasks=tasks,
+        averages=tuple(_averages(metrics)) if settings["average"] else (),
+        published=Published.read(settings["published"], settings["baseline"], metrics),
+    )
+
+
+def judging_task(kind: str, settings: Mapping[str, Any]) -> Task:
+    """Return a task that judges predictions; it cannot read data."""
+    import infuser.tasks.catalogue  # noqa: F401  # enters the classes into the registry
+    from infuser.registry import TASKS
+
+    cls = TASKS[kind]
+    known = {field.name: settings[field.name] for field in fields(cls) if field.init and field.name in settings}
+    task: Task = cls(**{"data": "", **known})
+    return task
+
+
+def _averages(metrics: Mapping[str, Sequence[str]]) -> list[Average]:
+    """Return GLUE's averages where all of its tasks are there, else the plain mean of the main metrics."""
+    from infuser.tasks.glue_totals import glue_average
+
+    keys = [(task, metric) for task, of_task in metrics.items() for metric in of_task]
+    found = []
+    for name, with_wnli in (("average", False), ("average with WNLI", True)):
+        try:
+            # an average is linear: the average of 1 at one place and 0 elsewhere is the weight of that place
+            weights = {
+                key: glue_average(
+                    {task: {metric: float((task, metric) == key) for metric in of} for task, of in metrics.items()},
+                    with_wnli=with_wnli,
+                )
+                for key in keys
+            }
+        except InputError:  # it names the tasks that are not there
+            continue
+        found.append(Average(name, {key: weight for key, weight in weights.items() if weight}))
+    firsts = {(task, of_task[0]): 1 / len(metrics) for task, of_task in metrics.items()}
+    return found or [Average("average", firsts)]
+
+
 def summarise(settings: Mapping[str, Any], results: Sequence[Result], *, rounds: int = 1000) -> BenchTable:
     """Return the table of a bench's settings and the results of its cells that there are so far."""
     plan = plan_of(settings, results)
     cells = _by_cell(plan, results)
-    rows: list[Row] = []
+    rows: list[BenchRow] = []
     for host in plan.hosts:
-        of_task = {name: _OneTask(plan, task, host, cells, rounds) for name, task in plan.tasks.items()}
+        of_task = {name: _OneTask(plan, name, host, cells, rounds) for name in plan.tasks}
         rows += [_row(plan, host, method, of_task) for method in plan.methods]
         rows += [_published_row(plan, host, method) for method in plan.published.only_published(host, plan.methods)]
     for host in plan.published.only_published_hosts(plan.hosts):
@@ -59,8 +163,8 @@ def _by_cell(plan: Plan, results: Sequence[Result]) -> dict[_Key, Result]:
     """Return the results of this bench's cells; two different ones of the same cell are an error."""
     cells: dict[_Key, Result] = {}
     for result in results:
-        told = result["cell"]
-        key = (told["host"], told["method"], told["task"], told["seed"])
+        cell = result["cell"]
+        key = (cell["host"], cell["method"], cell["task"], cell["seed"])
         if key[0] not in plan.hosts or key[1] not in plan.methods or key[2] not in plan.tasks:
             continue
         if key[3] not in plan.seeds_of(key[2]):
@@ -80,41 +184,42 @@ def _columns(plan: Plan, cells: Mapping[_Key, Result]) -> list[Column]:
         split = next((cell["data"]["score"]["split"] for key, cell in cells.items() if key[2] == name), None)
         columns.append(Column(name, task.metrics, split, task.learns))
     learns = any(task.learns for task in plan.tasks.values())
-    return columns + [Column(average.name, ("mean",), learns=learns) for average in averages_of(plan)]
+    return columns + [Column(average.name, ("mean",), learns=learns) for average in plan.averages]
 
 
 class _OneTask:
     """The cells of one task with one host, and every difference to the baseline among them."""
 
-    def __init__(self, plan: Plan, task: TaskPlan, host: str, cells: Mapping[_Key, Result], rounds: int) -> None:
-        self.plan, self.task, self.host = plan, task, host
+    def __init__(self, plan: Plan, name: str, host: str, cells: Mapping[_Key, Result], rounds: int) -> None:
+        self.plan, self.name, self.task, self.host = plan, name, plan.tasks[name], host
+        self.seeds = plan.seeds_of(name)
         self.cells = {
-            (method, seed): cells[host, method, task.name, seed]
+            (method, seed): cells[host, method, name, seed]
             for method in plan.methods
-            for seed in plan.seeds_of(task.name)
-            if (host, method, task.name, seed) in cells
+            for seed in self.seeds
+            if (host, method, name, seed) in cells
         }
-        self.resampled = {metric: self._resample(metric, rounds) for metric in task.metrics}
+        self.resampled = {metric: self._resample(metric, rounds) for metric in self.task.metrics}
 
     def scores(self, method: str, metric: str) -> dict[int, float]:
-        """Return what a method reached, by seed; without cells that are missing or whose right answers are hidden."""
+        """Return the scores of a method by seed; without cells that are missing or whose right answers are hidden."""
         own = {seed: cell["scores"] for (name, seed), cell in self.cells.items() if name == method}
         return {seed: float(scores[metric]) for seed, scores in own.items() if metric in scores}
 
     def scores_of_all_seeds(self, method: str, metric: str) -> dict[int, float]:
-        """Return what a method reaches with each seed; what does not learn reaches the same with all of them."""
+        """Return the score with each seed; a task that does not learn has the same with all of them."""
         reached = self.scores(method, metric)
         if self.task.learns or not reached:
             return reached
         return dict.fromkeys(self.plan.seeds, reached[self.plan.seeds[0]])
 
     def entry(self, method: str) -> Entry:
-        """Return what a method reached on this task."""
+        """Return the scores of a method on this task."""
         own = [cell for (name, _), cell in self.cells.items() if name == method]
         return Entry(
-            self.task.name,
+            self.name,
             tuple(self._measure(method, metric) for metric in self.task.metrics),
-            n_missing=len(self.plan.seeds_of(self.task.name)) - len(own),
+            n_missing=len(self.seeds) - len(own),
             extra_weights=max((cell["extra_weights"] for cell in own), default=None),
             seconds=float(np.mean([_seconds(cell) for cell in own])) if own else None,
             peak_mib=max((cell["peak_mib"] for cell in own if cell.get("peak_mib") is not None), default=None),
@@ -123,7 +228,7 @@ class _OneTask:
     def rounds_apart(self, method: str, metric: str, seeds: Sequence[int]) -> Rounds | None:
         """Return a method's difference to the baseline in every bootstrap round, the mean over these seeds."""
         rounds = self.resampled[metric]
-        seeds = seeds if self.task.learns else self.plan.seeds_of(self.task.name)
+        seeds = seeds if self.task.learns else self.seeds
         pairs = [((method, seed), (self.plan.baseline, seed)) for seed in seeds]
         if not pairs or not all(one in rounds and other in rounds for one, other in pairs):
             return None
@@ -134,11 +239,11 @@ class _OneTask:
         difference = None
         if method != self.plan.baseline and (apart := _apart(reached, base)):
             rounds = self.rounds_apart(method, metric, list(apart))
-            better = self.task.higher_is_better(metric)
+            better = self.task.get_metric(metric).higher_is_better
             difference = paired_difference(
                 method, self.plan.baseline, list(apart.values()), rounds, higher_is_better=better
             )
-        return _measured(metric, reached, difference, self.plan.published.of(self.host, method, self.task.name, metric))
+        return _measured(metric, reached, difference, self.plan.published.of(self.host, method, self.name, metric))
 
     def _resample(self, metric: str, rounds: int) -> dict[tuple[str, int], Rounds]:
         """Return the bootstrap rounds of every cell that was scored on the same examples as the baseline."""
@@ -147,15 +252,16 @@ class _OneTask:
         if not golds or len({method for method, _ in fit}) < 2:
             return {}
         runs = [self.cells[key]["predictions"] for key in fit]
-        values = resampled_scores(self.task.judge, metric, golds, runs, rounds=rounds)
+        groups = self.task.dependent_groups(golds)
+        values = bootstrap(self.task.get_metric(metric), runs, golds, groups=groups, rounds=rounds)
         return {key: values[:, at] for at, key in enumerate(fit)}
 
 
-def _row(plan: Plan, host: str, method: str, of_task: Mapping[str, _OneTask]) -> Row:
+def _row(plan: Plan, host: str, method: str, of_task: Mapping[str, _OneTask]) -> BenchRow:
     entries = [task.entry(method) for task in of_task.values()]
     n_missing = sum(entry.n_missing for entry in entries)
-    entries += [_average(plan, average, host, method, of_task, n_missing) for average in averages_of(plan)]
-    return Row(host, method, tuple(entries), published_weights=plan.published.n_weights(host, method))
+    entries += [_average(plan, average, host, method, of_task, n_missing) for average in plan.averages]
+    return BenchRow(host, method, tuple(entries), published_weights=plan.published.n_weights(host, method))
 
 
 def _average(
@@ -163,28 +269,20 @@ def _average(
 ) -> Entry:
     """Return the average of a method over the seeds that have all tasks."""
     reached, base = (
-        average.by_seed(
-            {
-                name: {metric: task.scores_of_all_seeds(who, metric) for metric in task.task.metrics}
-                for name, task in of_task.items()
-            }
-        )
+        average.by_seed({key: of_task[key[0]].scores_of_all_seeds(who, key[1]) for key in average.weights})
         for who in (method, plan.baseline)
     )
     difference = None
     if method != plan.baseline and (apart := _apart(reached, base)):
         rounds = average.of_rounds(
-            {
-                name: {metric: task.rounds_apart(method, metric, list(apart)) for metric in task.task.metrics}
-                for name, task in of_task.items()
-            }
+            {key: of_task[key[0]].rounds_apart(method, key[1], list(apart)) for key in average.weights}
         )
         difference = paired_difference(method, plan.baseline, list(apart.values()), rounds)
     published = plan.published.average(host, method, average.name)
     return Entry(average.name, (_measured("mean", reached, difference, published),), n_missing)
 
 
-def _published_row(plan: Plan, host: str, method: str) -> Row:
+def _published_row(plan: Plan, host: str, method: str) -> BenchRow:
     entries = [
         Entry(
             name,
@@ -194,10 +292,10 @@ def _published_row(plan: Plan, host: str, method: str) -> Row:
         )
         for name, task in plan.tasks.items()
     ]
-    for average in averages_of(plan):
+    for average in plan.averages:
         published = plan.published.average(host, method, average.name)
         entries.append(Entry(average.name, (_measured("mean", {}, None, published),)))
-    return Row(host, method, tuple(entries), False, plan.published.n_weights(host, method))
+    return BenchRow(host, method, tuple(entries), False, plan.published.n_weights(host, method))
 
 
 def _measured(
@@ -217,7 +315,7 @@ def _apart(reached: Mapping[int, float], base: Mapping[int, float]) -> dict[int,
 
 
 def _seconds(cell: Result) -> float:
-    """Return what training and answering took; what asking the sources took is paid once and left out."""
+    """Return the time of training and answering; annotating is done once for all and left out."""
     taken = cell["seconds"]
     both = [taken[part] for part in ("training", "answering") if part in taken]
     return float(sum(both)) if both else float(taken["total"])

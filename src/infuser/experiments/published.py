@@ -9,11 +9,11 @@ from typing import Any
 
 from infuser.errors import InputError
 
-_TOLD = ("from", "note", "scale")
+_ABOUT = ("from", "note", "scale")
 _OF_A_MODEL = ("n_weights", "flops")
-"""What a published table says of a model besides its scores."""
+"""What a published table has of a model besides its scores."""
 _AVERAGE = "average"
-"""So the names of averages begin."""
+"""Names of averages start with this."""
 
 
 @dataclass(frozen=True)
@@ -29,11 +29,11 @@ class Published:
     note: str = ""
 
     @classmethod
-    def read(cls, told: Mapping[str, Any], baseline: str, tasks: Mapping[str, Sequence[str]]) -> Published:
-        """Return what the table [published] says, or say what is wrong with it."""
-        check_told(told, tasks)
-        numbers = {host: rows for host, rows in told.items() if host not in _TOLD}
-        return cls(baseline, tasks, numbers, told.get("scale", 1.0), told.get("from", ""), told.get("note", ""))
+    def read(cls, table: Mapping[str, Any], baseline: str, tasks: Mapping[str, Sequence[str]]) -> Published:
+        """Read the table [published]; raise with the place of what is wrong with it."""
+        check_published(table, tasks)
+        numbers = {host: rows for host, rows in table.items() if host not in _ABOUT}
+        return cls(baseline, tasks, numbers, table.get("scale", 1.0), table.get("from", ""), table.get("note", ""))
 
     def of(self, host: str, method: str, task: str, metric: str) -> tuple[float | None, float | None]:
         """Return the number of a task's metric on our scale, and its difference to the published baseline."""
@@ -60,7 +60,7 @@ class Published:
         return [host for host in self.numbers if host not in run]
 
     def tasks_not_run(self) -> list[str]:
-        """Return the tasks that the paper has and the bench does not run; or nobody has, if their name is misspelt."""
+        """Return the tasks that the paper has and the bench does not run; their names may be misspelt."""
         rows = [row for of_host in self.numbers.values() for row in of_host.values()]
         return list(dict.fromkeys(task for row in rows for task in self._not_run(row)))
 
@@ -71,11 +71,11 @@ class Published:
     def _row(self, host: str, method: str) -> Mapping[str, Any]:
         return self.numbers.get(host, {}).get(method, {})
 
-    def _number(self, said: Any, task: str, metric: str) -> float | None:
-        if isinstance(said, Mapping):
-            number: float | None = said.get(metric)
+    def _number(self, given: Any, task: str, metric: str) -> float | None:
+        if isinstance(given, Mapping):
+            number: float | None = given.get(metric)
             return number
-        return said if metric == self.tasks[task][0] else None
+        return given if metric == self.tasks[task][0] else None
 
     def _with_difference(
         self, host: str, method: str, find: Callable[[Mapping[str, Any]], float | None]
@@ -87,23 +87,23 @@ class Published:
         return own / self.scale, apart
 
 
-def check_told(told: Mapping[str, Any], tasks: Mapping[str, Sequence[str]]) -> None:
-    """Refuse a table [published] that cannot be meant, with its place; `tasks` are the metrics of each that is run.
+def check_published(table: Mapping[str, Any], tasks: Mapping[str, Sequence[str]]) -> None:
+    """Raise with the place of what is wrong in a table [published]; `tasks` are the metrics of each task that is run.
 
     A paper may have more tasks than are run, so the names of tasks are not checked.
     """
     for name in ("from", "note"):
-        if not isinstance(told.get(name, ""), str):
-            raise InputError(f"[published]: {name} is {told[name]!r}; give a text.")
-    scale = told.get("scale", 1.0)
+        if not isinstance(table.get(name, ""), str):
+            raise InputError(f"[published]: {name} is {table[name]!r}; give a text.")
+    scale = table.get("scale", 1.0)
     if not _is_number(scale) or scale <= 0:
         raise InputError(f"[published]: scale is {scale!r}; give a number above 0, such as 100 for per cent.")
-    for host, rows in told.items():
-        if host in _TOLD:
+    for host, rows in table.items():
+        if host in _ABOUT:
             continue
         if not isinstance(rows, Mapping):
             raise InputError(
-                f"[published] has no setting {host!r}. It has {', '.join(_TOLD)}, and a table [published.HOST.METHOD] "
+                f"[published] has no setting {host!r}. It has {', '.join(_ABOUT)}, and a table [published.HOST.METHOD] "
                 "with the numbers of each model."
             )
         for method, row in rows.items():
@@ -112,16 +112,16 @@ def check_told(told: Mapping[str, Any], tasks: Mapping[str, Sequence[str]]) -> N
                     f"[published.{host}]: {method} is {row!r}, not the table of a method. Write the numbers of a model "
                     "under [published.HOST.METHOD]."
                 )
-            for name, said in row.items():
+            for name, given in row.items():
                 place = f"[published.{host}.{method}]: {name}"
-                if isinstance(said, Mapping) and name not in _OF_A_MODEL and not name.startswith(_AVERAGE):
-                    _check_metrics(place, said, tasks.get(name))
-                elif not _is_number(said):
-                    raise InputError(f"{place} is {said!r}; give a number.")
+                if isinstance(given, Mapping) and name not in _OF_A_MODEL and not name.startswith(_AVERAGE):
+                    _check_metrics(place, given, tasks.get(name))
+                elif not _is_number(given):
+                    raise InputError(f"{place} is {given!r}; give a number.")
 
 
-def _check_metrics(place: str, said: Mapping[str, Any], known: Sequence[str] | None) -> None:
-    for metric, number in said.items():
+def _check_metrics(place: str, given: Mapping[str, Any], known: Sequence[str] | None) -> None:
+    for metric, number in given.items():
         if known is not None and metric not in known:
             raise InputError(f"{place} has no metric {metric!r}. Known: {', '.join(known)}.")
         if not _is_number(number):

@@ -1,14 +1,16 @@
-"""What the reader of a bench's table should know: what was used, what is missing, what was not the same everywhere."""
+"""Notes under the table of a bench: which data were used, what is missing, what was not the same everywhere."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from infuser.experiments.table_plan import Plan
+if TYPE_CHECKING:
+    from infuser.experiments.summary import Plan
 
-Result = Mapping[str, Any]
+Result: TypeAlias = Mapping[str, Any]
+"""What one cell wrote."""
 
 
 def notes_on(plan: Plan, cells: Sequence[Result]) -> list[str]:
@@ -18,11 +20,11 @@ def notes_on(plan: Plan, cells: Sequence[Result]) -> list[str]:
         notes.append(f"Not finished: {plan.n_cells - len(cells)} of {plan.n_cells} cells are missing.")
     for task in plan.tasks:
         own = [cell for cell in cells if cell["cell"]["task"] == task]
-        notes += [*_used(task, own), *_told_by_task(plan, task, own), *_mixed(task, own)]
+        notes += [*_used(task, own), *_notes_of_task(plan, task, own), *_mixed(task, own)]
     for name, versions in _all_versions(cells).items():
         if len(versions) > 1:
-            told = ", ".join(f"{version} ({n} cells)" for version, n in versions.items())
-            notes.append(f"Cells were run with different versions of {name}: {told}.")
+            listed = ", ".join(f"{version} ({n} cells)" for version, n in versions.items())
+            notes.append(f"Cells were run with different versions of {name}: {listed}.")
     if plan.published.source:
         note = f" ({plan.published.note})" if plan.published.note else ""
         others = plan.published.tasks_not_run()
@@ -34,15 +36,15 @@ def notes_on(plan: Plan, cells: Sequence[Result]) -> list[str]:
 
 
 def versions_of(cells: Sequence[Result]) -> dict[str, str]:
-    """Return the versions of all that had a part in it."""
+    """Return the versions of the libraries that the cells were run with."""
     return {name: ", ".join(versions) for name, versions in _all_versions(cells).items()}
 
 
 def _used(task: str, cells: Sequence[Result]) -> list[str]:
-    """Say how many examples were trained on, held out and scored."""
+    """Note how many examples were trained on, held out and scored."""
     used = Counter(_sizes(cell["data"]) for cell in cells)
-    told = [sizes if len(used) == 1 else f"{sizes} ({n} cells)" for sizes, n in used.items()]
-    return [f"{task}: {'; '.join(told)}."] if told else []
+    listed = [sizes if len(used) == 1 else f"{sizes} ({n} cells)" for sizes, n in used.items()]
+    return [f"{task}: {'; '.join(listed)}."] if listed else []
 
 
 def _sizes(data: Mapping[str, Any]) -> str:
@@ -52,8 +54,8 @@ def _sizes(data: Mapping[str, Any]) -> str:
     return f"{trained}, {scored['n']:,} of {scored['split']} scored"
 
 
-def _told_by_task(plan: Plan, task: str, cells: Sequence[Result]) -> list[str]:
-    """Return what a task tells beside the scores of the baseline, such as what was left out; the first seed's."""
+def _notes_of_task(plan: Plan, task: str, cells: Sequence[Result]) -> list[str]:
+    """Return the notes of a task beside the scores of the baseline, such as what was left out; of the first seed."""
     notes = []
     for host in plan.hosts:
         own = {
@@ -61,10 +63,10 @@ def _told_by_task(plan: Plan, task: str, cells: Sequence[Result]) -> list[str]:
             for cell in cells
             if (cell["cell"]["host"], cell["cell"]["method"]) == (host, plan.baseline)
         }
-        told = next((own[seed] for seed in plan.seeds if seed in own), None)
-        if told:
+        given = next((own[seed] for seed in plan.seeds if seed in own), None)
+        if given:
             who = f"{host}, {plan.baseline}" if len(plan.hosts) > 1 else plan.baseline
-            words = "; ".join(_in_words(name, value, plan.published.scale) for name, value in told.items())
+            words = "; ".join(_in_words(name, value, plan.published.scale) for name, value in given.items())
             notes.append(f"{task} ({who}): {words}.")
     return notes
 
@@ -78,7 +80,7 @@ def _in_words(name: str, value: Any, scale: float) -> str:
 
 
 def _mixed(task: str, cells: Sequence[Result]) -> list[str]:
-    """Say where cells that stand in one column did not read the same data or the same knowledge."""
+    """Note where cells in one column did not read the same data or the same knowledge."""
     notes = []
     for part in ("train", "held_out", "score"):
         n_versions = len({cell["data"][part]["digest"] for cell in cells})

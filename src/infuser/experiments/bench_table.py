@@ -1,4 +1,4 @@
-"""The parts of a bench's table: columns are tasks, rows are methods with a host, an entry is one on the other."""
+"""The table of a bench: columns are tasks, rows are methods with a host, an entry is one method on one task."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
 from infuser.errors import InputError
+from infuser.files import nan_to_null
 from infuser.stats.comparison import Difference
 from infuser.stats.intervals import Interval
-from infuser.stats.nulls import with_nulls
 
 
 @dataclass(frozen=True)
@@ -18,16 +18,16 @@ class Column:
 
     name: str
     metrics: tuple[str, ...]
-    """The first is the one that counts."""
+    """The first is the main one."""
     split: str | None = None
     """Which part of its data was scored; None while nothing was."""
     learns: bool = True
-    """What does not learn answers the same with every seed, so it is run with the first only."""
+    """A task that does not learn answers the same with every seed, so it is run with the first only."""
 
 
 @dataclass(frozen=True)
 class Measure:
-    """What a method reached by one metric."""
+    """The scores of a method by one metric."""
 
     metric: str
     seeds: tuple[int, ...] = ()
@@ -38,7 +38,7 @@ class Measure:
     difference: Difference | None = None
     """Minus the baseline of the same host, on the seeds that both have."""
     published: float | None = None
-    """What a paper says, on our scale."""
+    """The number of a paper, on our scale."""
     published_difference: float | None = None
     """Minus the published baseline of the same host."""
 
@@ -53,7 +53,7 @@ class Entry:
     n_missing: int = 0
     """Cells that have no result yet."""
     extra_weights: int | None = None
-    """Weights that the plain encoder has not."""
+    """Weights that the plain encoder does not have."""
     seconds: float | None = None
     """Mean time of a cell for training and answering."""
     peak_mib: float | None = None
@@ -61,12 +61,12 @@ class Entry:
 
     @property
     def first(self) -> Measure:
-        """The metric that counts."""
+        """The main metric."""
         return self.measures[0]
 
 
 @dataclass(frozen=True)
-class Row:
+class BenchRow:
     """One method with one host."""
 
     host: str
@@ -81,14 +81,14 @@ class Row:
 
 @dataclass(frozen=True)
 class BenchTable:
-    """All that a bench found out."""
+    """The scores of a bench, their differences to the baseline, and the published numbers."""
 
     title: str
     baseline: str
     scale: float
     """Numbers are shown this many times as large, as papers do; here they are not."""
     columns: tuple[Column, ...]
-    rows: tuple[Row, ...]
+    rows: tuple[BenchRow, ...]
     n_cells: int
     n_missing: int
     rounds: int
@@ -98,7 +98,7 @@ class BenchTable:
     notes: tuple[str, ...] = ()
     versions: Mapping[str, str] | None = None
 
-    def row(self, method: str, host: str | None = None) -> Row:
+    def row(self, method: str, host: str | None = None) -> BenchRow:
         """Return the row of a method; without a host, of the first host that has it."""
         for row in self.rows:
             if row.method == method and host in (None, row.host):
@@ -107,4 +107,4 @@ class BenchTable:
 
     def to_json(self) -> str:
         """Return the table as JSON text."""
-        return json.dumps(with_nulls(asdict(self)), indent=1, ensure_ascii=False, allow_nan=False)
+        return json.dumps(nan_to_null(asdict(self)), indent=1, ensure_ascii=False, allow_nan=False)

@@ -1,0 +1,89 @@
+"""Counts of documents with precision, recall and F1 over all of them (micro), and bootstrap intervals of each."""
+
+from __future__ import annotations
+
+from dataclasses import astuple, dataclass, fields
+from typing import Any, ClassVar, Generic, TypeVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from infuser.stats.intervals import Interval, percentile_interval, resamples
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Whole numbers counted in one document or in several; a subclass has the numbers, precision and recall."""
+
+    measures: ClassVar[tuple[str, ...]] = ("precision", "recall", "f1")
+    """Names of the properties that are shares between 0 and 1."""
+
+    @property
+    def precision(self) -> float:
+        """The share of what was found that is right; 0 if nothing was found."""
+        raise NotImplementedError
+
+    @property
+    def recall(self) -> float:
+        """The share of what is gold that was found."""
+        raise NotImplementedError
+
+    @property
+    def f1(self) -> float:
+        """The harmonic mean of precision and recall."""
+        return share(2 * self.precision * self.recall, self.precision + self.recall)
+
+
+C = TypeVar("C", bound=Counts)
+
+
+@dataclass(frozen=True)
+class CountedDocuments(Generic[C]):
+    """The counts of every document, and over all of them (micro)."""
+
+    documents: tuple[C, ...]
+    """In the order of the texts."""
+    counts_type: ClassVar[type[Counts]] = Counts
+
+    @property
+    def total(self) -> C:
+        """The sums over the documents."""
+        return self._counts(self._table().sum(axis=0))
+
+    def intervals(self, *, rounds: int = 2000, confidence: float = 0.95, seed: int = 0) -> dict[str, Interval | None]:
+        """Return the interval of each measure by a bootstrap that draws whole documents; None for too few."""
+        measures = self.counts_type.measures
+        if len(self.documents) < 2:
+            return dict.fromkeys(measures)
+        table = self._table()
+        drawn = [
+            self._counts(sums)
+            for weights in resamples(len(table), rounds=rounds, seed=seed)
+            for sums in weights @ table
+        ]
+        return {
+            name: percentile_interval(np.array([getattr(counts, name) for counts in drawn]), confidence)
+            for name in measures
+        }
+
+    def to_json(self) -> dict[str, Any]:
+        """Return counts, measures, intervals and the counts of each document, enough to draw every table again."""
+        total, columns = self.total, [field.name for field in fields(self.counts_type)]
+        return {
+            "counts": dict(zip(columns, astuple(total), strict=True)),
+            "measures": {name: getattr(total, name) for name in total.measures},
+            "intervals": {name: list(ends) if ends else None for name, ends in self.intervals().items()},
+            "documents": {"columns": columns, "rows": [list(astuple(one)) for one in self.documents]},
+        }
+
+    def _table(self) -> NDArray[np.int64]:
+        n_columns = len(fields(self.counts_type))
+        return np.array([astuple(one) for one in self.documents], np.int64).reshape(-1, n_columns)
+
+    def _counts(self, sums: NDArray[Any]) -> C:
+        return cast(C, self.counts_type(*(int(number) for number in sums)))
+
+
+def share(part: float, whole: float) -> float:
+    """Return part / whole; 0 of nothing."""
+    return part / whole if whole else 0.0
