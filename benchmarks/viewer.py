@@ -43,8 +43,9 @@ from infuser import __version__
 from infuser.files import write_whole
 from infuser.reports.sections import explanation_parts
 from infuser.viewer.default import open_default
-from infuser.viewer.looking import InfusedView, Question
-from infuser.viewer.serving import running
+from infuser.viewer.request import ViewRequest
+from infuser.viewer.server import running
+from infuser.viewer.views import InfusedView
 
 RESULT = Path(__file__).parent / "results" / "viewer.json"
 LENGTHS = (16, 32, 64, 128, 256)
@@ -123,7 +124,7 @@ def time_pair(view: InfusedView, address: str, n_tokens: int, rounds: int) -> di
 
     def inside() -> None:
         times = [time.perf_counter()]
-        explanation = view.see(Question(text, pair, frozenset([next(names)]), 3, 1))
+        explanation = view.see(ViewRequest(text, pair, frozenset([next(names)]), 3, 1))
         times.append(time.perf_counter())
         parts = explanation_parts(explanation)
         times.append(time.perf_counter())

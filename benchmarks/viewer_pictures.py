@@ -15,8 +15,8 @@ from playwright.sync_api import Browser, expect, sync_playwright
 from transformers.utils import logging
 
 from infuser.viewer.default import open_default
-from infuser.viewer.looking import Question
-from infuser.viewer.serving import running
+from infuser.viewer.request import ViewRequest
+from infuser.viewer.server import running
 
 IMAGES = Path(__file__).parent.parent / "docs" / "images"
 # name, width, height, colours, and what is scrolled to; without a height the whole page
@@ -37,7 +37,9 @@ def main() -> None:
         found = os.environ.get("CHROMIUM") or shutil.which("chromium")
         browser = playwright.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-gpu"])
         for name, *how in PICTURES:
-            view.see(Question(**asdict(view.examples[1])))  # the page tells how long it took: warm, but not remembered
+            view.see(
+                ViewRequest(**asdict(view.examples[1]))
+            )  # the page tells how long it took: warm, but not remembered
             path = take(browser, address, IMAGES / f"{name}.png", *how)
             print(f"{path.name}: {path.stat().st_size / 1024:.0f} KiB")
         browser.close()

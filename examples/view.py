@@ -12,8 +12,8 @@ import urllib.request
 import miniature
 
 import infuser
-from infuser.viewer.looking import Example, InfusedView
-from infuser.viewer.serving import running, serve
+from infuser.viewer.server import running, serve
+from infuser.viewer.views import InfusedView, SampleText
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("model", nargs="?", help="directory that Infused.save wrote; else a miniature is trained")
@@ -21,7 +21,7 @@ parser.add_argument("--stay", action="store_true", help="serve until Ctrl-C, for
 given = parser.parse_args()
 infused = infuser.load(given.model) if given.model else miniature.trained()
 _, [(product, _, shop), *_] = miniature.query_ads(4, seed=1)
-example = Example(f"buy {product} online", f"{shop} near me")
+example = SampleText(f"buy {product} online", f"{shop} near me")
 
 view = InfusedView(infused, "My model", examples=[example])
 with running(view) as address:  # in a thread; `serve(view)` runs until Ctrl-C

@@ -16,15 +16,16 @@ from relation_texts import shaped_texts
 from rich.console import Console
 
 from infuser.analysis.explain import explain
-from infuser.cli.relations_data import save_fitted
-from infuser.cli.view_opening import open_view
+from infuser.cli.relations_data import open_fitted, save_fitted, sources_of
 from infuser.relations.model import AttentionRelations
 from infuser.sources import Entities
-from infuser.viewer.looking import InfusedView, Question, RelationsView, View
+from infuser.viewer.opening import open_view, view_relations
+from infuser.viewer.request import ViewRequest
+from infuser.viewer.views import InfusedView, RelationsView
 
 
-def opened(name: Path, *sources: Entities) -> View:
-    return open_view(str(name), sources, None, Console(quiet=True))
+def opened(name: Path, *sources: Entities) -> InfusedView:
+    return open_view(str(name), sources)
 
 
 def test_a_run_is_opened_with_texts_of_its_own_data(trained: Path, task: Path) -> None:
@@ -46,15 +47,16 @@ def test_a_checkpoint_is_infused_on_the_fly_or_shown_as_it_is(checkpoint: Path) 
     fresh, plain = opened(checkpoint, Entities(["river"])), opened(checkpoint)
     assert fresh.about()["kind"] == "kam" and "Freshly infused" in fresh.about()["note"]
     assert plain.about()["kind"] == "plain" and "holds no knowledge" in plain.about()["note"]
-    assert isinstance(plain, InfusedView) and not plain.see(Question("the river")).maps
+    assert isinstance(plain, InfusedView) and not plain.see(ViewRequest("the river")).maps
 
 
 def test_relations_are_opened_with_the_sources_of_their_spans(checkpoint: Path, tmp_path: Path) -> None:
     model = AttentionRelations(checkpoint, trigger=False).fit(shaped_texts(40, 0, triggers=False))
     save_fitted(model, [Entities(["river", "town"])], tmp_path / "relations")
-    view = opened(tmp_path / "relations")
+    folder = tmp_path / "relations"
+    view = view_relations(open_fitted(folder, None, Console(quiet=True)), sources_of(folder, ()), str(folder))
     assert isinstance(view, RelationsView) and view.about()["kind"] == "relations"
-    assert view.see(Question("the river lies in the town")).found["entities"].spans
+    assert view.see(ViewRequest("the river lies in the town")).found["entities"].spans
 
 
 def test_what_does_not_fit_together_is_refused(checkpoint: Path, tmp_path: Path) -> None:

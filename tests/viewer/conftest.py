@@ -25,8 +25,9 @@ from infuser.relations.encoders import Encoder
 from infuser.relations.model import AttentionRelations
 from infuser.sources import Entities
 from infuser.viewer.app import make_app
-from infuser.viewer.looking import Example, InfusedView, Question, RelationsView, View
-from infuser.viewer.serving import running
+from infuser.viewer.request import ViewRequest
+from infuser.viewer.server import running
+from infuser.viewer.views import InfusedView, RelationsView, SampleText, View
 
 ADDRESS = "http://127.0.0.1:8000"
 
@@ -35,7 +36,7 @@ ADDRESS = "http://127.0.0.1:8000"
 def view() -> InfusedView:
     """Return a classifier of pairs with two sources, whose knowledge changes its answers."""
     infused = infuse_tiny("bert", "sequence-classification")
-    return InfusedView(infused, "A tiny model", examples=[Example(KNOWN_TEXT, "the river")])
+    return InfusedView(infused, "A tiny model", examples=[SampleText(KNOWN_TEXT, "the river")])
 
 
 @pytest.fixture(scope="session")
@@ -74,7 +75,7 @@ def saved(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def shown(saved: Path) -> InfusedView:
     """Return the same, loaded, to be looked at in a browser."""
-    examples = [Example(TEXT, PAIR), Example(OTHER)]
+    examples = [SampleText(TEXT, PAIR), SampleText(OTHER)]
     return InfusedView(infuser.load(saved), "A tiny model", note="Only for tests.", examples=examples)
 
 
@@ -97,13 +98,13 @@ class Gated:
     def about(self) -> dict[str, Any]:
         return self.inside.about()
 
-    def see(self, question: Question) -> Explanation:
-        self.asked.append(question.text)
+    def see(self, request: ViewRequest) -> Explanation:
+        self.asked.append(request.text)
         self.threads.add(threading.current_thread().name)
-        if "wait" in question.text:
+        if "wait" in request.text:
             self.entered.set()
             assert self.gate.wait(20), "nobody opened the gate"
-        return self.inside.see(question)
+        return self.inside.see(request)
 
 
 @dataclass
@@ -116,10 +117,10 @@ class Fragile:
     def about(self) -> dict[str, Any]:
         return self.inside.about()
 
-    def see(self, question: Question) -> Explanation:
-        if question.text == "die":
+    def see(self, request: ViewRequest) -> Explanation:
+        if request.text == "die":
             self.die()
-        return self.inside.see(question)
+        return self.inside.see(request)
 
 
 @pytest.fixture

@@ -17,9 +17,10 @@ from tiny_infusions import KNOWN_TEXT
 from infuser.analysis.explain import explain
 from infuser.errors import SourceError
 from infuser.reports.sections import explanation_parts
-from infuser.viewer.guarding import POLICY
+from infuser.viewer.guard import POLICY
 from infuser.viewer.limits import Limits
-from infuser.viewer.looking import InfusedView, Question, View
+from infuser.viewer.request import ViewRequest
+from infuser.viewer.views import InfusedView, View
 
 JSON = {"content-type": "application/json"}
 ASKED = {"text": KNOWN_TEXT, "pair": "the old city", "off": [], "layer": 1, "head": 0}
@@ -58,7 +59,7 @@ def test_seeing_gives_the_parts_that_reports_draw(client: Any, view: InfusedView
     told = answer.json()
     assert answer.status_code == 200 and list(told) == ["layer", "head", "place", "parts", "seconds"]
     assert list(told["parts"]) == PARTS
-    explained = view.see(Question(ASKED["text"], ASKED["pair"], layer=1, head=0))  # type: ignore[arg-type]
+    explained = view.see(ViewRequest(ASKED["text"], ASKED["pair"], layer=1, head=0))  # type: ignore[arg-type]
     assert told["parts"] == explanation_parts(explained)
     assert (told["layer"], told["head"], told["place"]) == (1, 0, explained.place)
     assert 0 < told["seconds"] < 20

@@ -25,8 +25,9 @@ from viewer.driving import (
     wait_for_picture,
 )
 
-from infuser.viewer.looking import Question, RelationsView
-from infuser.viewer.serving import running
+from infuser.viewer.request import ViewRequest
+from infuser.viewer.server import running
+from infuser.viewer.views import RelationsView
 
 if TYPE_CHECKING:
     from playwright.sync_api import Browser, Page
@@ -164,7 +165,7 @@ def test_the_downloaded_json_is_what_explain_prints(page: Page, address: str, sa
 
 def test_triples_lead_to_the_heads_that_decided(page: Page, seen: Seen, relations: RelationsView) -> None:
     text = shaped_texts(80, 0, triggers=False)[0].text
-    told = relations.see(Question(text, layer="strongest")).triples
+    told = relations.see(ViewRequest(text, layer="strongest")).triples
     assert told
     with running(relations) as address:
         open_page(page, link(address, text=text))
@@ -175,7 +176,7 @@ def test_triples_lead_to_the_heads_that_decided(page: Page, seen: Seen, relation
         head = told[-1]["heads"][-1]
         rows.last.locator("button.head").last.click()
         wait_for_picture(page, f"layer {head['layer']}, head {head['head']}")
-        attention = relations.see(Question(text, layer=head["layer"], head=head["head"])).plain
+        attention = relations.see(ViewRequest(text, layer=head["layer"], head=head["head"])).plain
         np.testing.assert_allclose(heat_map(page, "attention"), attention, atol=5.2e-5)
         before = page.inner_text("[data-part=triples]")
         page.locator("#text").fill("xyz")

@@ -21,8 +21,8 @@ from viewer.driving import (
     wait_for_picture,
 )
 
-from infuser.viewer.looking import Example, InfusedView
-from infuser.viewer.serving import running
+from infuser.viewer.server import running
+from infuser.viewer.views import InfusedView, SampleText
 
 if TYPE_CHECKING:
     from playwright.sync_api import Page
@@ -211,7 +211,7 @@ def test_focus_folds_and_place_survive_a_new_answer(page: Page, address: str) ->
 
 
 def test_a_second_text_can_be_added_and_removed(page: Page, shown: InfusedView, saved: Path) -> None:
-    alone = InfusedView(shown.infused, "Single texts", examples=[Example(OTHER)])
+    alone = InfusedView(shown.infused, "Single texts", examples=[SampleText(OTHER)])
     with running(alone) as address:
         open_page(page, link(address, text=OTHER, layer=0, head=0))
         assert page.locator("#pair").is_hidden()

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from infuser.viewer.default import FOLDER, KNOWLEDGE, open_default
-from infuser.viewer.looking import Question
+from infuser.viewer.request import ViewRequest
 
 
 def test_what_the_package_carries_is_small() -> None:
@@ -20,7 +20,7 @@ def test_knowledge_decides_what_the_example_answers() -> None:
     known = json.loads((FOLDER / KNOWLEDGE).read_text(encoding="utf-8"))
     about = view.about()
     assert about["examples"] == known["examples"]
-    first = view.see(Question(**known["examples"][0], layer="strongest"))
+    first = view.see(ViewRequest(**known["examples"][0], layer="strongest"))
     before, after = first.answer_plain, first.answer_infused
     assert before is not None and after is not None
     assert before["relevant"] < 0.5 < 0.9 < after["relevant"]  # measured: .33 and .95

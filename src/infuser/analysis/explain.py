@@ -45,7 +45,7 @@ class Explained(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Reading:
+class TextReading:
     """One text or pair, read without knowledge and with it; `at` shows one layer and head."""
 
     about: Explanation
@@ -91,8 +91,8 @@ def read(
     *,
     off: Collection[str] = (),
     found: Sequence[Annotations] | None = None,
-    before: Reading | None = None,
-) -> Reading:
+    before: TextReading | None = None,
+) -> TextReading:
     """Return what knowledge changed in one text or pair, for every layer and head; see `explain`.
 
     before: an earlier reading by the same model; if it is of the same text, it tells what is read without knowledge.
@@ -129,7 +129,7 @@ def read(
         changes=_changes(plain, changed),
         mentions=() if trace is None else _mentions(infused, on, batch, trace),
     )
-    return Reading(about, plain, changed)
+    return TextReading(about, plain, changed)
 
 
 def annotations_of(infused: Explained, text: str, pair: str | None = None) -> tuple[Annotations, ...]:
@@ -154,7 +154,7 @@ def _batch(infused: Explained, text: str, pair: str | None, rows: Sequence[Seque
 
 
 def _read_plain(
-    model: PreTrainedModel, batch: Mapping[str, Tensor], text: str, pair: str | None, before: Reading | None
+    model: PreTrainedModel, batch: Mapping[str, Tensor], text: str, pair: str | None, before: TextReading | None
 ) -> tuple[Sequence[Tensor], dict[str, float] | None]:
     """Return attention and answer without knowledge, from an earlier reading of the same text if there is one."""
     if before is not None and (before.about.text, before.about.pair) == (text, pair):

@@ -5,30 +5,22 @@ from __future__ import annotations
 import os
 import sys
 import webbrowser
+from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 
 from infuser.cli.console import loading
-from infuser.cli.relations_data import EncoderNow
-from infuser.cli.sources import (
-    AliasFiles,
-    CorrelationFiles,
-    EntityFiles,
-    GraphFiles,
-    NamedSources,
-    PhraseFiles,
-    SourcesFile,
-    TermCount,
-    read_sources,
-)
-from infuser.cli.view_opening import open_view
+from infuser.cli.options import SourceOptions, option_groups
+from infuser.cli.relations_data import EncoderNow, is_fitted, open_fitted, sources_of
+from infuser.errors import InputError
 from infuser.viewer.limits import Limits
 
 _LIMITS = Limits()
 
 
+@option_groups
 def view(
     model: Annotated[
         str | None,
@@ -53,14 +45,8 @@ def view(
         int, typer.Option(min=1, help="Longest text that the page reads, and as long a pair.")
     ] = _LIMITS.most_characters,
     encoder: EncoderNow = None,
-    source: NamedSources = None,
-    sources: SourcesFile = None,
-    entities: EntityFiles = None,
-    phrases: PhraseFiles = None,
-    correlation: CorrelationFiles = None,
-    graph: GraphFiles = None,
-    aliases: AliasFiles = None,
-    terms: TermCount = None,
+    *,
+    sources: SourceOptions,
 ) -> None:
     """Look at a model in the browser: type a text, switch knowledge on and off, watch attention and answer change.
 
@@ -74,30 +60,33 @@ def view(
       infuser view runs/relations --source spacy-entities
       infuser view minilm --entities names.txt --graph triples.tsv --no-browser
     """
-    named = read_sources(
-        sources,
-        named=source,
-        entities=entities,
-        phrases=phrases,
-        correlation=correlation,
-        graph=graph,
-        aliases=aliases,
-        terms=terms,
-    )
-    console = Console(stderr=True)
-    shown = open_view(model, named, encoder, console)
-    from infuser.viewer.looking import warm_up
-    from infuser.viewer.serving import serve
+    named, console = sources.read(), Console(stderr=True)
+    if model is None and (named or encoder is not None):
+        raise InputError("Name the checkpoint that is infused with this knowledge: infuser view minilm --graph ...")
+    relations = model is not None and is_fitted(Path(model))
+    if encoder is not None and not relations:
+        raise InputError(f"--encoder says where the encoder of a relation model lies; {model!r} holds none.")
+    with loading(console, "the viewer"):
+        from infuser.viewer.opening import open_view, view_relations
+        from infuser.viewer.server import serve
+        from infuser.viewer.views import View, warm_up
 
+    shown: View
+    if model is not None and relations:
+        fitted = open_fitted(Path(model), encoder, console)
+        shown = view_relations(fitted, sources_of(Path(model), named), model)
+    else:
+        with loading(console, "the model") as progress:
+            shown = open_view(model, named, progress=progress)
     with loading(console, "the knowledge"):  # what cannot be read is told here, not in the browser
         warm_up(shown)
 
-    def tell(address: str) -> None:
+    def announce(address: str) -> None:
         # where a browser was opened the address is of use all the same: for another one, or to be sent on
         opened = browser and _has_screen() and webbrowser.open(address)
         print(f"{'Opened' if opened else 'Open'} {address}  (Ctrl-C stops it)", flush=True)
 
-    serve(shown, host=host, port=port, limits=Limits(most_characters=most_characters), when_up=tell)
+    serve(shown, host=host, port=port, limits=Limits(most_characters=most_characters), when_up=announce)
 
 
 def _has_screen() -> bool:

@@ -20,10 +20,10 @@ from infuser.analysis.explanation import Explanation
 from infuser.errors import InfuserError, InputError
 from infuser.reports.page import look_css, look_js
 from infuser.reports.sections import explanation_parts
-from infuser.viewer.asking import question_of, read_body
-from infuser.viewer.guarding import LOOPBACK, Guard, as_json, told, told_as_failure
+from infuser.viewer.guard import LOOPBACK, Guard, error_response, failure_response, json_response
 from infuser.viewer.limits import Buckets, BusyError, Limits, ModelThread
-from infuser.viewer.looking import Question, View
+from infuser.viewer.request import ViewRequest, read_body, request_of
+from infuser.viewer.views import View
 
 _STATIC = Path(__file__).parent / "static"
 _KINDS = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
@@ -36,46 +36,46 @@ def make_app(view: View, *, limits: Limits = Limits(), hosts: Sequence[str] = LO
     about = {**view.about(), "most_characters": limits.most_characters}
     model, buckets = ModelThread(limits.most_waiting), Buckets(limits)
 
-    def asked(tell: Callable[[Explanation, float], dict[str, Any]]) -> Endpoint:
-        """Return what answers a question with what `tell` makes of the explanation and the time it began."""
+    def explaining(to_json: Callable[[Explanation, float], dict[str, Any]]) -> Endpoint:
+        """Return an endpoint that answers with what `to_json` makes of the explanation and the time it began."""
 
         async def answer(request: Request) -> Response:
             try:
-                question = await _question(request, limits)
+                asked = await _read_request(request, limits)
             except InputError as error:
-                return told(str(error), 400)
-            given = await model.run(lambda: _answer(view, question, tell), request.is_disconnected)
-            return given or told("Nobody waits for this answer any more.", 499)
+                return error_response(str(error), 400)
+            response = await model.run(lambda: _answer(view, asked, to_json), request.is_disconnected)
+            return response or error_response("Nobody waits for this answer any more.", 499)
 
-        return _in_time(answer, buckets)
+        return _rate_limited(answer, buckets)
 
-    async def tell_about(request: Request) -> Response:
-        return as_json(about)
+    async def describe(request: Request) -> Response:
+        return json_response(about)
 
     routes = [
         *(_file(address, content) for address, content in _files().items()),
-        Route("/api/model", _in_time(tell_about, buckets)),
-        Route("/api/see", asked(_parts), methods=["POST"]),
-        Route("/api/explain", asked(lambda explanation, _: explanation.to_dict()), methods=["POST"]),
+        Route("/api/model", _rate_limited(describe, buckets)),
+        Route("/api/see", explaining(_parts), methods=["POST"]),
+        Route("/api/explain", explaining(lambda explanation, _: explanation.to_dict()), methods=["POST"]),
     ]
     app = Starlette(
         routes=routes,
         middleware=[Middleware(Guard, hosts=hosts)],
-        exception_handlers={HTTPException: _tell_status, BusyError: _tell_busy},
+        exception_handlers={HTTPException: _http_error, BusyError: _busy},
     )
     app.router.redirect_slashes = False
     return app
 
 
-def _answer(view: View, question: Question, tell: Callable[[Explanation, float], dict[str, Any]]) -> Response:
-    """Return the whole answer to a question, an error included; runs in the model's thread."""
+def _answer(view: View, asked: ViewRequest, to_json: Callable[[Explanation, float], dict[str, Any]]) -> Response:
+    """Return the whole answer to a request, an error included; runs in the model's thread."""
     began = time.perf_counter()
     try:
-        return as_json(tell(view.see(question), began))
+        return json_response(to_json(view.see(asked), began))
     except InfuserError as error:
-        return told(str(error), 422)
+        return error_response(str(error), 422)
     except BaseException as error:  # Ctrl-C never arrives in this thread, but a panic of a Rust tokenizer does
-        return told_as_failure(error)
+        return failure_response(error)
 
 
 def _parts(explanation: Explanation, began: float) -> dict[str, Any]:
@@ -89,22 +89,22 @@ def _parts(explanation: Explanation, began: float) -> dict[str, Any]:
     }
 
 
-def _in_time(answer: Endpoint, buckets: Buckets) -> Endpoint:
-    """Return an endpoint that asks clients who ask too often to wait."""
+def _rate_limited(answer: Endpoint, buckets: Buckets) -> Endpoint:
+    """Return an endpoint that tells clients who ask too often to wait."""
 
-    async def slowed(request: Request) -> Response:
+    async def limited(request: Request) -> Response:
         seconds = buckets.wait(request.client.host if request.client else "")
         if not seconds:
             return await answer(request)
         wait = math.ceil(seconds)
         sentence = f"Too many questions from one address. Ask again in {wait} second{'s' * (wait > 1)}."
-        return told(sentence, 429, {"Retry-After": str(wait)})
+        return error_response(sentence, 429, {"Retry-After": str(wait)})
 
-    return slowed
+    return limited
 
 
-async def _question(request: Request, limits: Limits) -> Question:
-    """Return the question of a request that is neither too large nor too slow."""
+async def _read_request(request: Request, limits: Limits) -> ViewRequest:
+    """Return what a request asks, if it is neither too large nor too slow."""
     length = request.headers.get("content-length", "")
     _check_size(int(length) if length.isdecimal() else 0, limits)
     body = bytearray()
@@ -118,13 +118,13 @@ async def _question(request: Request, limits: Limits) -> Question:
         raise HTTPException(408, sentence, {"Connection": "close"}) from error
     except ClientDisconnect as error:
         raise HTTPException(499, "The question was broken off. Send it again.") from error
-    question = question_of(read_body(bytes(body)))
-    for side in (question.text, question.pair or ""):
+    asked = request_of(read_body(bytes(body)))
+    for side in (asked.text, asked.pair or ""):
         if len(side) > limits.most_characters:
             raise HTTPException(
                 413, f"A text of {len(side):,} characters is too long: at most {limits.most_characters:,}. Shorten it."
             )
-    return question
+    return asked
 
 
 def _check_size(n_bytes: int, limits: Limits) -> None:
@@ -151,15 +151,15 @@ def _file(address: str, content: str) -> Route:
     return Route(address, give)
 
 
-async def _tell_status(request: Request, error: Exception) -> Response:
+async def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     path = request.url.path[:100]
     sentences = {
         404: f"There is nothing at {path}. The page is at /.",
         405: f"{request.method} has no meaning at {path}. Allowed: {(error.headers or {}).get('Allow', '')}.",
     }
-    return told(sentences.get(error.status_code, error.detail), error.status_code, error.headers)
+    return error_response(sentences.get(error.status_code, error.detail), error.status_code, error.headers)
 
 
-async def _tell_busy(request: Request, error: Exception) -> Response:
-    return told("Too many questions wait for the model. Ask again in a second.", 503, {"Retry-After": "1"})
+async def _busy(request: Request, error: Exception) -> Response:
+    return error_response("Too many questions wait for the model. Ask again in a second.", 503, {"Retry-After": "1"})

@@ -13,7 +13,7 @@ from typing import Any
 
 from infuser.assets import Progress, fetch
 from infuser.types import Source
-from infuser.viewer.looking import Example, InfusedView
+from infuser.viewer.views import InfusedView, SampleText
 
 FOLDER = Path(__file__).parent / "default"
 KNOWLEDGE, WEIGHTS = "knowledge.json", "weights.safetensors"
@@ -43,7 +43,7 @@ def open_default(progress: Progress | None = None) -> InfusedView:
         "Does this ad fit the query?",
         f"The embedded example: MiniLM, and knowledge about {n_words} rare words that it has not been trained with. "
         "Your own: infuser view RUN_OR_CHECKPOINT.",
-        [Example(**example) for example in known["examples"]],
+        [SampleText(**example) for example in known["examples"]],
     )
 
 

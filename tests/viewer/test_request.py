@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from infuser.errors import InputError
-from infuser.viewer.asking import question_of, read_body
-from infuser.viewer.looking import Question
+from infuser.viewer.request import ViewRequest, read_body, request_of
 
 SIGNS = st.text(st.characters(codec=None), max_size=20)  # halves of signs too
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | SIGNS | st.just("strongest")
@@ -28,13 +27,13 @@ NEARLY = st.fixed_dictionaries(
 
 
 def test_only_the_text_must_be_given() -> None:
-    assert question_of({"text": "Bern"}) == Question("Bern")
+    assert request_of({"text": "Bern"}) == ViewRequest("Bern")
 
 
 def test_everything_that_is_asked_is_passed_on() -> None:
     body = {"text": "Bern", "pair": "Aare", "off": ["graph", "graph", "entities"], "layer": "strongest", "head": 3}
-    assert question_of(body) == Question("Bern", "Aare", frozenset({"graph", "entities"}), "strongest", 3)
-    assert question_of({"text": "", "pair": None, "layer": -2, "head": None}) == Question("", layer=-2)
+    assert request_of(body) == ViewRequest("Bern", "Aare", frozenset({"graph", "entities"}), "strongest", 3)
+    assert request_of({"text": "", "pair": None, "layer": -2, "head": None}) == ViewRequest("", layer=-2)
 
 
 @pytest.mark.parametrize(
@@ -57,19 +56,19 @@ def test_everything_that_is_asked_is_passed_on() -> None:
 )
 def test_what_is_wrong_is_named_with_its_value(body: Any, said: str) -> None:
     with pytest.raises(InputError, match=said):
-        question_of(body)
+        request_of(body)
 
 
 def test_a_long_wrong_value_is_cut_in_the_error() -> None:
     with pytest.raises(InputError) as refused:
-        question_of({"text": "a", "layer": "x" * 50_000})
+        request_of({"text": "a", "layer": "x" * 50_000})
     assert len(str(refused.value)) < 200
 
 
 @given(ANYTHING | NEARLY)
 def test_whatever_json_comes_it_is_a_question_or_one_error(body: Any) -> None:
     try:
-        question = question_of(json.loads(json.dumps(body)))
+        question = request_of(json.loads(json.dumps(body)))
     except InputError:
         return
     assert question.text.encode("utf-8").decode("utf-8") == question.text
@@ -79,7 +78,7 @@ def test_whatever_json_comes_it_is_a_question_or_one_error(body: Any) -> None:
 
 @given(SIGNS)
 def test_a_text_stays_what_it_was_but_for_halves_of_signs(text: str) -> None:
-    read = question_of({"text": text}).text
+    read = request_of({"text": text}).text
     if any(0xD800 <= ord(sign) <= 0xDFFF for sign in text):
         assert "\ufffd" in read or len(read) < len(text)  # two halves may meet
     else:

@@ -35,22 +35,24 @@ _HOST = re.compile(r"(\[[0-9a-f:.]+\]|[^\s:\[\]/@]+)(?::\d{1,5})?", re.IGNORECAS
 logger = logging.getLogger(__name__)
 
 
-def as_json(values: Mapping[str, Any], status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+def json_response(values: Mapping[str, Any], status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
     """Return an answer of JSON; what cannot be written as UTF-8 becomes a question mark."""
     content = json.dumps(values, ensure_ascii=False, allow_nan=False, separators=(",", ":")).encode("utf-8", "replace")
     return Response(content, status, headers, media_type="application/json")
 
 
-def told(sentence: str, status: int, headers: Mapping[str, str] | None = None) -> Response:
+def error_response(sentence: str, status: int, headers: Mapping[str, str] | None = None) -> Response:
     """Return an error as a sentence."""
-    return as_json({"error": sentence}, status, headers)
+    return json_response({"error": sentence}, status, headers)
 
 
-def told_as_failure(error: BaseException) -> Response:
+def failure_response(error: BaseException) -> Response:
     """Log an error that nobody expected, and return a sentence that gives nothing away but its kind."""
     logger.error("The viewer could not answer a request", exc_info=error)
     kind = type(error).__name__
-    return told(f"Something went wrong while reading this text ({kind}); the server goes on. The log says more.", 500)
+    return error_response(
+        f"Something went wrong while reading this text ({kind}); the server goes on. The log says more.", 500
+    )
 
 
 class Guard:
@@ -78,7 +80,7 @@ class Guard:
         try:
             await (refusal or self._app)(scope, receive, send_guarded)
         except Exception as error:  # the server must not stop, and must not tell how it looks inside
-            failure = told_as_failure(error)
+            failure = failure_response(error)
             if not started:
                 await failure(scope, receive, send_guarded)
 
@@ -90,16 +92,20 @@ class Guard:
         # a foreign page may point a name of its own at this machine (DNS rebinding); then the name is not ours
         if named is None or not self._hosts & {"*", named[1].lower()}:
             ours = ", ".join(sorted(self._hosts))
-            return told(f"This server is not called {reprlib.repr(address)}. Ask it as one of: {ours}.", 421)
+            return error_response(f"This server is not called {reprlib.repr(address)}. Ask it as one of: {ours}.", 421)
         if origin is not None and not _is_ours(origin, address):
-            return told(f"A page of {reprlib.repr(origin)} may not ask this server. Open its own page instead.", 403)
+            return error_response(
+                f"A page of {reprlib.repr(origin)} may not ask this server. Open its own page instead.", 403
+            )
         # a foreign page may ask for a picture or a script of ours without an origin; a link to our page is fine
         if headers.get("sec-fetch-site") == "cross-site" and scope["path"].startswith("/api/"):
-            return told("Another page may not ask this server. Open its own page instead.", 403)
+            return error_response("Another page may not ask this server. Open its own page instead.", 403)
         # a foreign page can send a form or plain text without being asked first, but not JSON
         kind = headers.get("content-type", "").partition(";")[0].strip().lower()
         if scope["method"] == "POST" and kind != "application/json":
-            return told(f"The request is of type {reprlib.repr(kind)}. Send content-type application/json.", 415)
+            return error_response(
+                f"The request is of type {reprlib.repr(kind)}. Send content-type application/json.", 415
+            )
         return None
 
 

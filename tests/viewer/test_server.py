@@ -14,8 +14,8 @@ from tiny_infusions import KNOWN_TEXT
 
 from infuser.errors import InputError
 from infuser.viewer.limits import Limits
-from infuser.viewer.looking import InfusedView
-from infuser.viewer.serving import _listen, hosts_for, running, serve
+from infuser.viewer.server import _listen, hosts_for, running, serve
+from infuser.viewer.views import InfusedView
 
 
 def test_a_running_server_answers_at_its_address_and_is_gone_afterwards(view: InfusedView) -> None:
@@ -122,7 +122,7 @@ def test_the_usual_port_is_taken_where_it_is_free(
         pytest.skip(f"this machine has no {host}: {error}")
     with first as taken:
         usual = taken.getsockname()[1]
-        monkeypatch.setattr("infuser.viewer.serving.USUAL_PORT", usual)
+        monkeypatch.setattr("infuser.viewer.server.USUAL_PORT", usual)
         with _listen(host, None) as other:
             assert other.getsockname()[1] not in (0, usual)
     with _listen(host, None) as free:

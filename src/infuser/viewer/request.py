@@ -1,28 +1,42 @@
-"""A request's body as a `Question`, or one error that says what is wrong with it."""
+"""What the page asks about a text, read from a request's body or refused with one error that says why."""
 
 from __future__ import annotations
 
 import json
 import reprlib
 from collections.abc import Mapping
+from dataclasses import dataclass, fields
 
 from infuser.analysis.explain import Layer
 from infuser.errors import InputError
-from infuser.viewer.looking import Question
 
-_KNOWN = ("text", "pair", "off", "layer", "head")
+
+@dataclass(frozen=True, slots=True)
+class ViewRequest:
+    """One text or pair, and how it is shown."""
+
+    text: str
+    pair: str | None = None
+    off: frozenset[str] = frozenset()
+    """Names of sources that are left out."""
+    layer: Layer = -1
+    head: int | None = None
+    """None is the mean over heads."""
+
+
+_KNOWN = tuple(field.name for field in fields(ViewRequest))
 
 
 def read_body(body: bytes) -> object:
-    """Return what a body of JSON says."""
+    """Parse a body of JSON."""
     try:
         return json.loads(body)
     except (ValueError, RecursionError) as error:  # no JSON, no UTF-8, a number of 5,000 digits; 10,000 brackets
         raise InputError(f"The request is not JSON that can be read ({error}). Send an object with a text.") from error
 
 
-def question_of(body: object) -> Question:
-    """Return the question that a body of JSON asks; only "text" must be there."""
+def request_of(body: object) -> ViewRequest:
+    """Return the request of a parsed body; only "text" must be there."""
     if not isinstance(body, Mapping):
         raise InputError(f"The request is {reprlib.repr(body)}. Send an object such as {{'text': 'Bern'}}.")
     unknown = [name for name in body if name not in _KNOWN]
@@ -35,7 +49,7 @@ def question_of(body: object) -> Question:
     pair, off, head = body.get("pair"), body.get("off", []), body.get("head")
     if not isinstance(off, list):
         raise _unfit("off", off, "a list of names of sources")
-    return Question(
+    return ViewRequest(
         text=_text("text", body["text"]),
         pair=None if pair is None else _text("pair", pair),
         off=frozenset(_text("off", name) for name in off),

@@ -12,9 +12,9 @@ import uvicorn
 
 from infuser.errors import InfuserError, InputError
 from infuser.viewer.app import make_app
-from infuser.viewer.guarding import LOOPBACK
+from infuser.viewer.guard import LOOPBACK
 from infuser.viewer.limits import Limits
-from infuser.viewer.looking import View
+from infuser.viewer.views import View
 
 USUAL_PORT = 8765
 """Taken where no port is named and nobody else has it, so that bookmarks keep working."""

@@ -20,7 +20,8 @@ from infuser.relations.extracting import extract
 from infuser.sources import Entities
 from infuser.sources.naming import source_names
 from infuser.types import Annotations, Source
-from infuser.viewer.looking import Example, InfusedView, Question, RelationsView, warm_up
+from infuser.viewer.request import ViewRequest
+from infuser.viewer.views import InfusedView, RelationsView, SampleText, warm_up
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,7 @@ class Counted:
 
 def test_a_view_answers_as_the_library_does(view: InfusedView) -> None:
     names = source_names(view.infused.sources)
-    seen = view.see(Question(KNOWN_TEXT, "the river", frozenset(names[:1]), layer="strongest"))
+    seen = view.see(ViewRequest(KNOWN_TEXT, "the river", frozenset(names[:1]), layer="strongest"))
     assert seen.to_dict() == explain(view.infused, KNOWN_TEXT, "the river", off=names[:1], layer="strongest").to_dict()
 
 
@@ -57,11 +58,11 @@ def test_sources_are_asked_once_about_a_text_and_few_texts_are_remembered(view: 
     counted = Counted(view.infused.sources[0])
     watched = InfusedView(replace(view.infused, sources=(counted, *view.infused.sources[1:])), "watched")
     for off in (frozenset(), frozenset(["Counted"]), frozenset()):
-        watched.see(Question(KNOWN_TEXT, off=off))
+        watched.see(ViewRequest(KNOWN_TEXT, off=off))
     assert counted.asked == [KNOWN_TEXT]
     for number in range(40):
-        watched.see(Question(f"river {number}"))
-    assert len(watched._remembered) == 32
+        watched.see(ViewRequest(f"river {number}"))
+    assert watched._annotations.cache_info().currsize == 32
 
 
 def test_another_head_is_shown_without_reading_again_and_another_source_without_reading_plain_again(
@@ -72,14 +73,14 @@ def test_another_head_is_shown_without_reading_again_and_another_source_without_
     passes = []
     hook = view.infused.model.register_forward_pre_hook(lambda *_: passes.append(1))
     try:
-        first = own.see(Question(KNOWN_TEXT, layer=0, head=0))
+        first = own.see(ViewRequest(KNOWN_TEXT, layer=0, head=0))
         assert len(passes) == 3  # without knowledge, with it, and without each source in one batch
-        second = own.see(Question(KNOWN_TEXT, layer=1, head=None))
+        second = own.see(ViewRequest(KNOWN_TEXT, layer=1, head=None))
         assert len(passes) == 3
         names = source_names(view.infused.sources)
-        off = own.see(Question(KNOWN_TEXT, off=frozenset(names[:1]), layer=0, head=0))
+        off = own.see(ViewRequest(KNOWN_TEXT, off=frozenset(names[:1]), layer=0, head=0))
         assert len(passes) == 5
-        own.see(Question("the river", layer=0, head=0))
+        own.see(ViewRequest("the river", layer=0, head=0))
         assert len(passes) == 8
     finally:
         hook.remove()
@@ -92,14 +93,14 @@ def test_a_view_that_was_warmed_up_has_asked_its_sources(view: InfusedView) -> N
     assert isinstance(view.infused, Infused)
     counted = Counted(view.infused.sources[0])
     infused = replace(view.infused, sources=(counted, *view.infused.sources[1:]))
-    warm_up(InfusedView(infused, "with an example", examples=[Example("the river", "the town")]))
+    warm_up(InfusedView(infused, "with an example", examples=[SampleText("the river", "the town")]))
     warm_up(InfusedView(infused, "without one"))
     assert counted.asked == ["the river\n\nthe town", "Bern"]
 
 
 def test_an_encoder_without_knowledge_can_be_looked_at() -> None:
-    view = InfusedView(Encoder(tiny_host("bert"), tiny_tokenizer("bert")), "plain", examples=[Example("the river")])
-    about, seen = view.about(), view.see(Question("the river", layer="strongest"))
+    view = InfusedView(Encoder(tiny_host("bert"), tiny_tokenizer("bert")), "plain", examples=[SampleText("the river")])
+    about, seen = view.about(), view.see(ViewRequest("the river", layer="strongest"))
     assert (about["kind"], about["sources"], about["pairs"]) == ("plain", [], False)
     assert seen.layer == 1 and seen.head is None and not seen.found
     np.testing.assert_array_equal(seen.plain, seen.infused)
@@ -107,21 +108,29 @@ def test_an_encoder_without_knowledge_can_be_looked_at() -> None:
 
 def test_triples_come_with_the_heads_that_decided(relations: RelationsView) -> None:
     text = shaped_texts(80, 0, triggers=False)[0].text
-    seen = relations.see(Question(text, layer="strongest"))
+    seen = relations.see(ViewRequest(text, layer="strongest"))
     [expected] = extract(relations.model, [text], relations.spans)
     assert list(seen.triples) == [one.to_json(text) for one in expected] and seen.triples
     best = max(seen.triples, key=lambda one: one["probability"])
     assert (seen.layer, seen.head) == (best["heads"][0]["layer"], best["heads"][0]["head"])
     assert relations.about()["kind"] == "relations"
-    fixed = relations.see(Question(text, layer=0, head=1))
+    fixed = relations.see(ViewRequest(text, layer=0, head=1))
     assert (fixed.layer, fixed.head) == (0, 1)
 
 
 def test_without_the_sources_of_its_spans_there_are_no_triples(relations: RelationsView) -> None:
     text = shaped_texts(80, 0, triggers=False)[0].text
-    seen = relations.see(Question(text, off=frozenset(["entities 1", "entities 2"]), layer="strongest"))
+    seen = relations.see(ViewRequest(text, off=frozenset(["entities 1", "entities 2"]), layer="strongest"))
     assert not seen.triples and seen.off == ("entities 1", "entities 2") and seen.found["entities 1"].spans
     with pytest.raises(InputError, match="no source 'graph' to leave out"):
-        relations.see(Question(text, off=frozenset(["graph"])))
+        relations.see(ViewRequest(text, off=frozenset(["graph"])))
     with pytest.raises(InputError, match="within one text"):
-        relations.see(Question(text, "a pair"))
+        relations.see(ViewRequest(text, "a pair"))
+
+
+def test_the_sources_of_relations_are_asked_once_about_a_text(relations: RelationsView) -> None:
+    text, counted = shaped_texts(80, 0, triggers=False)[0].text, [Counted(source) for source in relations.spans]
+    watched = RelationsView(relations.model, counted, "watched")
+    for off in (frozenset(), frozenset(["Counted 1"])):
+        watched.see(ViewRequest(text, off=off))
+    assert [one.asked for one in counted] == [[text], [text]]

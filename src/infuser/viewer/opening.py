@@ -1,0 +1,80 @@
+"""Views by name: the embedded example, a run, a saved model, a relation model, or any checkpoint."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from infuser.errors import InfuserError
+from infuser.experiments.run_folder import Run
+from infuser.hosts.checkpoints import Progress, is_infused
+from infuser.opening import open_infused, open_plain
+from infuser.relations.encoders import Encoder
+from infuser.relations.model import AttentionRelations
+from infuser.tables.examples import Columns, read_examples
+from infuser.types import Source
+from infuser.viewer.default import open_default
+from infuser.viewer.views import InfusedView, RelationsView, SampleText
+
+_N_EXAMPLES, _MOST_CHARACTERS, _MOST_READ = 8, 400, 500
+"""So many texts of a run's own data are offered, none that is longer, of the first so many."""
+_FRESH = "Freshly infused: knowledge changes nothing before the model is trained with it, see infuser train --help."
+_PLAIN = "This encoder holds no knowledge: name some, such as --graph FILE, or give a model that infuser train wrote."
+_SINGLE = (
+    SampleText("Bern is the capital of Switzerland and lies on the Aare."),
+    SampleText("Marie Curie was born in Warsaw."),
+)
+_PAIR = SampleText("buy glipizide online", "drug store near me")
+
+
+def open_view(
+    name: str | None = None, sources: Sequence[Source] = (), *, progress: Progress | None = None
+) -> InfusedView:
+    """Return a view of a run, model or checkpoint (None: the embedded example); given sources replace saved ones."""
+    if name is None:
+        return open_default(progress)
+    folder = Path(name)
+    model = str(folder / "model") if (folder / "model" / "config.json").exists() else name
+    examples = _examples_of_run(folder) or [*_SINGLE, _PAIR]
+    if sources or is_infused(model):
+        note = "" if is_infused(model) else _FRESH
+        return InfusedView(open_infused(model, sources, progress=progress), _title(name), note, examples)
+    return InfusedView(Encoder(*open_plain(model, progress=progress)), _title(name), _PLAIN, examples)
+
+
+def view_relations(model: AttentionRelations, sources: Sequence[Source], name: str) -> RelationsView:
+    """Return a view of a relation model and the sources that find its spans."""
+    known = sorted(label or relation for relation, label in model.labels_.items())
+    note = f"Relations that it knows: {', '.join(known[:6])}" + (" and others." if len(known) > 6 else ".")
+    return RelationsView(model, sources, _title(name), note, _SINGLE)
+
+
+def _title(name: str) -> str:
+    path = Path(name).resolve()
+    if not path.exists():
+        return name
+    return path.parent.name if path.name == "model" else path.name
+
+
+def _examples_of_run(folder: Path) -> list[SampleText]:
+    """Return short texts that a run was trained or judged on; none if they are gone."""
+    run = Run(folder.parent if folder.name == "model" else folder)
+    try:
+        if not run.record.exists():
+            report = json.loads((run.folder / "report.json").read_text(encoding="utf-8"))
+            return _short_texts(report["explanations"])
+        record = run.read()
+        files, columns = record["files"], Columns(**record["made_with"]["columns"])
+        path = Path((files["dev"] or files["data"])["path"])
+        return _short_texts(example for _, example in read_examples(path, columns))
+    except (InfuserError, OSError, ValueError, KeyError, TypeError):
+        return []  # data have moved: the page starts with texts of ours
+
+
+def _short_texts(examples: Iterable[Mapping[str, Any]]) -> list[SampleText]:
+    texts = (SampleText(example["text"], example["pair"]) for example in islice(examples, _MOST_READ))
+    short = (one for one in texts if len(one.text) + len(one.pair or "") <= _MOST_CHARACTERS)
+    return list(islice(short, _N_EXAMPLES))
