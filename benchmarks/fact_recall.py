@@ -55,8 +55,8 @@ from support.fact_questions import (
 from infuser import Candidates, EntityVectors, Kar, KnowledgeBase, TrainSettings, __version__, assets, infuse
 from infuser.infused import Infused
 from infuser.knowledge.vectors.descriptions import Described
-from infuser.knowledge.vectors.encoding import DescriptionVectors, build_from_descriptions
 from infuser.knowledge.vectors.training import TrainedVectors, Triples, train_vectors
+from infuser.linking.description_vectors import DescriptionVectors, build_from_descriptions
 from infuser.linking.training import train_linker
 
 SHARED = Path(__file__).resolve().parents[2] / "shared" / "data" / "kg" / "FB15k-237"

@@ -11,7 +11,7 @@ import miniature
 import torch
 
 from infuser import Candidates, EntityVectors, Infused, Kar, KnowledgeBase, TrainSettings, find_mentions, infuse
-from infuser.knowledge.vectors.encoding import encode_descriptions
+from infuser.linking.description_vectors import encode_descriptions
 from infuser.linking.examples import link_examples
 from infuser.linking.training import train_linker
 

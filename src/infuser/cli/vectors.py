@@ -151,8 +151,8 @@ def add(
     """
     from infuser.knowledge.artifact import check_place
     from infuser.knowledge.vectors.descriptions import read_described
-    from infuser.knowledge.vectors.encoding import add_described
     from infuser.knowledge.vectors.store import KIND, EntityVectors
+    from infuser.linking.description_vectors import add_described
     from infuser.tables.skipped import Skipped
 
     check_place(out, KIND)
@@ -219,7 +219,7 @@ def _train(path: Path, out: Path, skipped: Skipped, **settings: Any) -> EntityVe
 
 def _describe(path: Path, out: Path, encoder: str, skipped: Skipped, **settings: Any) -> EntityVectors:
     from infuser.knowledge.vectors.descriptions import read_described
-    from infuser.knowledge.vectors.encoding import DescriptionVectors, build_from_descriptions
+    from infuser.linking.description_vectors import DescriptionVectors, build_from_descriptions
 
     entities = read_described(path, skipped)
     tell_skipped(skipped)

@@ -10,6 +10,6 @@
 | candidates/    | which entities a mention may mean and how probably (store), and the files that say it (files)  |
 | counting/      | words and pairs of words of a corpus, counted on one machine or on Spark                       |
 | correlation/   | how strongly words go together (scores), as a folder of ties (build, store)                    |
-| vectors/       | entity vectors (store), read from files, trained on triples or encoded from descriptions       |
+| vectors/       | entity vectors (store), read from files or trained on triples                                  |
 | entity_scores  | the file of one score per entity or relation                                                   |
 """

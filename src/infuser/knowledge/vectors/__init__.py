@@ -1,1 +1,1 @@
-"""Entity vectors: read from files, trained on triples or encoded from descriptions; stored as a folder."""
+"""Entity vectors: read from files or trained on triples, stored as a folder; `infuser.linking` encodes descriptions."""

@@ -2,7 +2,7 @@
 
 ids, ids.keys, ids.rows   id <-> row; a row is an entity's place in the order in which they came
 vectors                   (entities, dim) float32
-further parts             what their maker keeps to make more of them in the same way, see `encoding`
+further parts             what their maker keeps to make more of them in the same way, see `linking.description_vectors`
 """
 
 from __future__ import annotations

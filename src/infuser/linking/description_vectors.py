@@ -1,7 +1,7 @@
-"""Vectors of entities from what is said about them: the host reads each description, its states are averaged.
+"""Entity vectors from descriptions: the host encodes each description, its last states are averaged.
 
 This needs no training and no triples, only a list of entities. What is needed to make more vectors in the same way is
-kept beside them: the encoder's name and the settings, how it reads a certain sentence, and, where the vectors were
+stored beside them: the encoder's name and the settings, how it reads a certain sentence, and, where the vectors were
 made shorter by principal components, centre and directions.
 """
 
@@ -10,21 +10,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
-from tqdm import tqdm
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
+from infuser import assets
 from infuser.errors import InputError
+from infuser.hosts.loading import load_model, load_tokenizer, longest_input
 from infuser.knowledge.artifact import check_place
 from infuser.knowledge.vectors.descriptions import Described, Missing, texts_of
 from infuser.knowledge.vectors.store import KIND, EntityVectors, Floats, VectorBatch, nameless_file, write_vectors
+from infuser.progress import progress_bar
 
-if TYPE_CHECKING:
-    from transformers import PreTrainedModel, PreTrainedTokenizerBase
-
-    Encoder = str | Path | tuple[PreTrainedModel, PreTrainedTokenizerBase]
+Encoder = str | Path | tuple[PreTrainedModel, PreTrainedTokenizerBase]
+"""A checkpoint's folder, hub id or asset name; or a model with its tokenizer."""
 
 _PROBE = "A river flows through the old town, and a bridge leads over it."
 _AT_ONCE = 16_384
@@ -134,9 +136,6 @@ def add_described(
 def _open_encoder(encoder: Encoder) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     if isinstance(encoder, tuple):
         return encoder
-    from infuser import assets
-    from infuser.hosts.loading import load_model, load_tokenizer
-
     name = str(encoder)
     folder = str(assets.fetch(name)) if name in assets.ASSETS and not Path(name).exists() else name
     return load_model(folder, "encoder"), load_tokenizer(folder)
@@ -152,10 +151,6 @@ def _encode(
     progress: bool,
 ) -> None:
     """Write the average state of each text into its row of `encoded`."""
-    import torch
-
-    from infuser.hosts.loading import longest_input
-
     if max_tokens < 1 or batch_size < 1:
         raise InputError(f"max_tokens={max_tokens}, batch_size={batch_size}: both must be 1 or more.")
     reading = {"padding": True, "truncation": True, "max_length": min(max_tokens, longest_input(model, tokenizer))}
@@ -163,14 +158,15 @@ def _encode(
     was_training = model.training
     model.train(False)
     try:
-        with torch.inference_mode(), tqdm(total=len(texts), unit=" texts", disable=None if progress else True) as bar:
+        shown = None if progress else False
+        with torch.inference_mode(), progress_bar("encoding", len(texts), unit="texts", shown=shown) as bar:
             for first in range(0, len(order), batch_size):
                 places = order[first : first + batch_size]
                 batch = tokenizer([texts[place] for place in places], return_tensors="pt", **reading).to(model.device)
                 states = model.base_model(**batch).last_hidden_state.float()  # (batch, seq, hidden)
                 read = batch["attention_mask"].unsqueeze(-1).float()
                 encoded[places] = ((states * read).sum(1) / read.sum(1).clamp(min=1)).cpu().numpy()
-                bar.update(len(places))
+                bar.advance(len(places))
     finally:
         model.train(was_training)
 

@@ -13,13 +13,13 @@ from infuser.errors import CheckpointError, InputError
 from infuser.knowledge.graph.build import build_graph
 from infuser.knowledge.graph.store import save_graph
 from infuser.knowledge.vectors.descriptions import Described, read_described, texts_of
-from infuser.knowledge.vectors.encoding import (
+from infuser.knowledge.vectors.store import EntityVectors
+from infuser.linking.description_vectors import (
     DescriptionVectors,
     add_described,
     build_from_descriptions,
     encode_descriptions,
 )
-from infuser.knowledge.vectors.store import EntityVectors
 
 SAID = [
     Described("Q70", "Bern", "the city on the Aare"),
