@@ -33,8 +33,7 @@ from infuser.files import write_whole
 from infuser.hosts import answering
 from infuser.hosts.loading import load_model, load_tokenizer
 from infuser.relations.examples import RelationText, Triple
-from infuser.relations.features import SpanReader
-from infuser.relations.streaming import write_features
+from infuser.relations.features import SpanReader, write_features
 from infuser.types import Span
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "tests"))

@@ -33,12 +33,11 @@ from infuser.hosts.loading import load_model, load_tokenizer
 from infuser.relations.candidates import CandidateRule
 from infuser.relations.classifier import Thresholds
 from infuser.relations.encoders import Encoder
-from infuser.relations.examples import RelationText, Triple
-from infuser.relations.extracting import candidates_of, propose_all, say
+from infuser.relations.evaluation import ExtractionTest
+from infuser.relations.examples import RelationText
 from infuser.relations.model import AttentionRelations
 from infuser.relations.readers import read_relations
 from infuser.relations.scores import MATCHES, RelationCounts, score_relations
-from infuser.relations.tuning import best_thresholds
 from infuser.reports.probe_page import write_probe
 from infuser.sources.spacy_pipelines import SpacyEntities, SpacyPhrases
 from infuser.types import Source
@@ -141,47 +140,32 @@ def _extraction(
     model: AttentionRelations, dev: Sequence[RelationText], test: Sequence[RelationText], spans: Sequence[Source]
 ) -> dict[str, Any]:
     """Return all scores on test, at thresholds tuned on dev for each way of counting and at the paper's."""
-    of_dev = propose_all(model, dev, spans, progress=True)
+    tuning = ExtractionTest(model, dev, spans, progress=True)
     started = time.perf_counter()
-    proposals = propose_all(model, test, spans, progress=True)
+    extraction = ExtractionTest(model, test, spans, progress=True)
     seconds = time.perf_counter() - started
     found: dict[str, Any] = {
         "texts per second": len(test) / seconds,
         "n_relations": len(model.classes_) - 1,
         "tuned": {},
     }
-    tuned = {match: best_thresholds(dev, of_dev, match=match) for match in ("strict", "lenient")}
+    tuned = {match: tuning.best_thresholds(match) for match in ("strict", "lenient")}
     for name, chosen in {**tuned, "the paper's thresholds": Thresholds()}.items():
         if chosen is None:
             continue
-        told = [
-            [one.triple for one in say(text.text, of_text, chosen)]
-            for text, of_text in zip(test, proposals, strict=True)
-        ]
-        scores = {match: score_relations(test, told, match=match) for match in MATCHES}
         found["tuned"][name] = {
             "thresholds": [chosen.gate, chosen.best],
-            **{match: _measures(one, intervals=match == name) for match, one in scores.items()},
+            **{match: _measures(extraction.scores(match, chosen), intervals=match == name) for match in MATCHES},
         }
-    everything = [[one.found.triple for one in of_text] for of_text in proposals]
-    found["every pair"] = {m: _measures(score_relations(test, everything, match=m)) for m in MATCHES}
-    found["ceiling"] = _ceiling(model, test, spans)
+    everything = [[one.found.triple for one in of_text] for of_text in extraction.proposals]
+    found["every pair"] = {match: _measures(score_relations(test, everything, match=match)) for match in MATCHES}
+    found["ceiling"] = extraction.ceiling()
     return found
 
 
 def _measures(scores: Any, *, intervals: bool = False) -> dict[str, Any]:
     told: dict[str, Any] = {name: getattr(scores.total, name) for name in RelationCounts.measures}
     return told | ({"intervals": scores.intervals()} if intervals else {})
-
-
-def _ceiling(model: AttentionRelations, test: Sequence[RelationText], spans: Sequence[Source]) -> float:
-    """Return which share of the gold facts has exactly its two spans among the candidates, whatever is said of them."""
-    candidates = candidates_of(model, test, spans)
-    asked = [
-        [Triple(head, tail, relation) for head, tail in {(one.head, one.tail) for one in of_text} for relation in names]
-        for of_text, names in zip(candidates, [{t.relation for t in text.triples} for text in test], strict=True)
-    ]
-    return score_relations(test, asked, match="strict").total.recall
 
 
 def trex(part: str) -> list[RelationText]:

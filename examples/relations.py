@@ -13,7 +13,7 @@ import miniature
 
 from infuser import Entities, Span
 from infuser.relations.examples import RelationText, Triple
-from infuser.relations.extracting import extract
+from infuser.relations.extraction import extract
 from infuser.relations.model import AttentionRelations
 from infuser.relations.scores import score_relations
 

@@ -16,7 +16,7 @@ import infuser
 from infuser import Entities, Kam
 from infuser.analysis.probe.result import ProbeReport
 from infuser.cli import relations
-from infuser.relations import extracting
+from infuser.relations import extraction
 from infuser.relations.examples import RelationText, Triple
 from infuser.relations.model import AttentionRelations
 from infuser.relations.readers import read_relations, write_relations
@@ -76,10 +76,8 @@ def fitted(fitting: tuple[Path, str]) -> Path:
 
 
 def opened(folder: Path, **thresholds: float) -> AttentionRelations:
-    from infuser.cli.relations_data import set_thresholds
-
     model = AttentionRelations.load(folder)
-    set_thresholds(model, thresholds.get("gate"), thresholds.get("best"))
+    model.set_thresholds(thresholds.get("gate"), thresholds.get("best"))
     return model
 
 
@@ -100,7 +98,7 @@ def test_fit_tells_what_was_learned_and_keeps_it_with_its_sources(
     spans = [Entities(list(NAMES))]
     again = AttentionRelations(str(checkpoint)).fit(read_relations(data / "train.jsonl"), dev=dev, spans=spans)
     assert model.thresholds_ == again.thresholds_
-    found = [[one.triple for one in of_text] for of_text in extracting.extract(again, dev, spans)]
+    found = [[one.triple for one in of_text] for of_text in extraction.extract(again, dev, spans)]
     assert f"best for 40 dev texts: strict F1 {score_relations(dev, found).total.f1:.3f} there" in told
 
 
@@ -151,7 +149,7 @@ def test_a_file_becomes_json_lines_in_its_order(fitted: Path, data: Path, tmp_pa
     texts = [*(text.text for text in read_relations(data / "test.jsonl")[:5]), "", "nothing here"]
     written, out = write_lines(tmp_path / "texts.txt", *texts), tmp_path / "triples.jsonl"
     told = run_command("relations", "extract", fitted, written, "--out", out, "--heads", 2).stderr
-    expected = list(extracting.extract(opened(fitted), texts, [Entities(list(NAMES))], n_heads=2))
+    expected = list(extraction.extract(opened(fitted), texts, [Entities(list(NAMES))], n_heads=2))
     assert read_json_lines(out) == [
         {"text": text, "triples": [one.to_json(text) for one in found]}
         for text, found in zip(texts, expected, strict=True)
@@ -167,13 +165,13 @@ def test_a_file_becomes_json_lines_in_its_order(fitted: Path, data: Path, tmp_pa
 def test_a_run_that_is_stopped_leaves_no_file(
     fitted: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    reading = extracting.extract
+    reading = extraction.extract
 
     def stopped(*given: Any, **how: Any) -> Any:
         yield next(reading(*given, **how))
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(extracting, "extract", stopped)
+    monkeypatch.setattr(extraction, "extract", stopped)
     texts = write_lines(tmp_path / "texts.txt", "a river", "a lake")
     run_command("relations", "extract", fitted, texts, "--out", tmp_path / "triples.jsonl", code=130)
     assert {*tmp_path.iterdir()} == {texts}
@@ -186,7 +184,7 @@ def test_flat_lines_say_which_text_they_come_from(fitted: Path, tmp_path: Path) 
     lines = [json.loads(line) for line in told.splitlines()]
     assert {(line["file"], line["number"]) for line in lines} == {(str(one), 2), (str(other), 3)}
     assert all("text" not in line and line["heads"] for line in lines)
-    found = next(extracting.extract(opened(fitted, gate=0, best=0), ["the river lies on the lake"], [Entities(NAMES)]))
+    found = next(extraction.extract(opened(fitted, gate=0, best=0), ["the river lies on the lake"], [Entities(NAMES)]))
     assert [line["head"] for line in lines if line["number"] == 2] == [
         one.to_json("the river lies on the lake")["head"] for one in found
     ]
@@ -218,13 +216,13 @@ def test_scores_are_those_of_the_extraction(fitted: Path, data: Path, tmp_path: 
     numbers = json.loads(out.read_text(encoding="utf-8"))
     gold, model = read_relations(data / "test.jsonl"), opened(fitted)
     spans = [Entities(list(NAMES))]
-    found = [[one.triple for one in of_text] for of_text in extracting.extract(model, gold, spans)]
+    found = [[one.triple for one in of_text] for of_text in extraction.extract(model, gold, spans)]
     for match in MATCHES:
         scores = score_relations(gold, found, match=match)
         assert numbers["scores"][match] == json.loads(json.dumps(scores.to_json()))
         assert f"{scores.total.f1:.3f}" in told
     strict = score_relations(gold, found).total
-    assert f"strict: 40 gold facts in 40 texts, {strict.right_gold} found; {strict.found} told" in told
+    assert f"strict: 40 gold facts in 40 texts, {strict.right_gold} found; {strict.found} extracted" in told
     # all pairs of the three names of each text are candidates, in both orders
     assert numbers["every_candidate_pair"]["counts"]["found"] == 40 * 6
     assert numbers["every_candidate_pair"]["measures"]["recall"] == 1.0

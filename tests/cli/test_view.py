@@ -13,11 +13,11 @@ import httpx
 import pytest
 from cli.commands import error_of, write_lines
 from relation_texts import shaped_texts
-from rich.console import Console
 
 from infuser.analysis.explain import explain
-from infuser.cli.relations_data import open_fitted, save_fitted, sources_of
+from infuser.cli.relations_options import sources_of
 from infuser.relations.model import AttentionRelations
+from infuser.relations.saving import save_with_sources
 from infuser.sources import Entities
 from infuser.viewer.opening import open_view, view_relations
 from infuser.viewer.request import ViewRequest
@@ -52,9 +52,9 @@ def test_a_checkpoint_is_infused_on_the_fly_or_shown_as_it_is(checkpoint: Path) 
 
 def test_relations_are_opened_with_the_sources_of_their_spans(checkpoint: Path, tmp_path: Path) -> None:
     model = AttentionRelations(checkpoint, trigger=False).fit(shaped_texts(40, 0, triggers=False))
-    save_fitted(model, [Entities(["river", "town"])], tmp_path / "relations")
+    save_with_sources(model, [Entities(["river", "town"])], tmp_path / "relations")
     folder = tmp_path / "relations"
-    view = view_relations(open_fitted(folder, None, Console(quiet=True)), sources_of(folder, ()), str(folder))
+    view = view_relations(AttentionRelations.load(folder), sources_of(folder, ()), str(folder))
     assert isinstance(view, RelationsView) and view.about()["kind"] == "relations"
     assert view.see(ViewRequest("the river lies in the town")).found["entities"].spans
 

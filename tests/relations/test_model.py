@@ -21,7 +21,7 @@ from infuser.relations.candidates import CandidateRule
 from infuser.relations.classifier import Thresholds
 from infuser.relations.encoders import Encoder, mark_of_encoder, open_encoder
 from infuser.relations.examples import NO_RELATION, RelationText, Triple
-from infuser.relations.extracting import propose_all
+from infuser.relations.extraction import propose_all
 from infuser.relations.model import AttentionRelations
 from infuser.relations.scores import score_relations
 from infuser.types import Span
@@ -251,7 +251,7 @@ def test_thresholds_are_set_where_dev_texts_score_best(encoder):
     untuned = AttentionRelations(encoder, gate=0.9, best=0.9, negatives=2).fit(TRAIN)
     assert untuned.thresholds_ == Thresholds(0.9, 0.9)
     np.testing.assert_array_equal(model.model_.which.weights, untuned.model_.which.weights)
-    proposals = propose_all(model, DEV)
+    proposals = [of_text for of_text, _ in propose_all(model, DEV)]
 
     def f1(thresholds):
         told = [[one.found.triple for one in of_text if one.accepted(thresholds)] for of_text in proposals]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from infuser.errors import InputError
 from infuser.relations.examples import NO_RELATION, RelationText, Triple
-from infuser.relations.negatives import is_fact, sample_negatives
+from infuser.relations.negatives import sample_negatives
 from infuser.types import Span
 from infuser.words import word_borders
 
@@ -88,7 +88,7 @@ def test_a_denied_pair_is_no_fact_and_no_negative_either():
     denied = Triple(Span(0, 4), Span(27, 33), "P36", Span(16, 26), negated=True)
     fact = Triple(Span(27, 33), Span(0, 4), "P17", Span(16, 26))
     known = RelationText(text, (denied, fact))
-    assert not is_fact(denied) and is_fact(fact)
+    assert not denied.is_fact and fact.is_fact
     (drawn,) = sample_negatives([known], per_triple=50)
     assert len(drawn.triples) > 5
     assert not any(known_pair(known, triple) for triple in drawn.triples)

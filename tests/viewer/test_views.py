@@ -16,7 +16,7 @@ from infuser.analysis.explain import explain
 from infuser.errors import InputError
 from infuser.infused import Infused
 from infuser.relations.encoders import Encoder
-from infuser.relations.extracting import extract
+from infuser.relations.extraction import extract
 from infuser.sources import Entities
 from infuser.sources.naming import source_names
 from infuser.types import Annotations, Source

@@ -60,7 +60,7 @@ class Explanation:
     mentions: tuple[Mention, ...] = ()
     """What names may mean, and what a linker inside the encoder made of it."""
     triples: tuple[Mapping[str, Any], ...] | None = None
-    """Relations read out of attention, each with the heads that decided, as `relations.extracting` writes them; None
+    """Relations read out of attention, each with the heads that decided, as `relations.extraction` writes them; None
     where no model of relations was asked."""
     title: str = "What knowledge changed"
     """Heading of the picture and the page."""

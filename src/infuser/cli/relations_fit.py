@@ -10,49 +10,22 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import typer
 from rich.console import Console
 
-from infuser.cli.relations_data import (
-    DATA,
-    LabelFile,
-    RelationFormat,
-    Sentences,
-    check_out,
-    names_of,
-    open_encoder,
-    read_texts,
-    save_fitted,
-    set_thresholds,
-    stated_relations,
-)
-from infuser.cli.relations_scores import say_proposals
-from infuser.cli.sources import (
-    AliasFiles,
-    CorrelationFiles,
-    EntityFiles,
-    GraphFiles,
-    NamedSources,
-    PhraseFiles,
-    SourcesFile,
-    read_sources,
-)
+from infuser.cli.console import loading, print_next_steps, say
+from infuser.cli.options import SourceOptions, option_groups
+from infuser.cli.relations_options import DATA, CandidateOptions, RelationDataOptions
 from infuser.errors import InputError
 from infuser.words import counted
 
 if TYPE_CHECKING:
     from infuser.relations.examples import RelationText
     from infuser.relations.model import AttentionRelations
-    from infuser.types import Source
-
-_LEARNING, _ASKING = "Learning", "What of a text is asked about (documents need more than sentences)"
 
 
 def _setting(*flags: str, **options: Any) -> Any:
-    return typer.Option(*flags, rich_help_panel=_LEARNING, **options)
+    return typer.Option(*flags, rich_help_panel="Learning", **options)
 
 
-def _limit(help: str) -> Any:
-    return typer.Option(min=1, rich_help_panel=_ASKING, help=help)
-
-
+@option_groups
 def fit(
     data: Annotated[list[Path], typer.Argument(metavar="DATA...", help=DATA)],
     out: Annotated[Path, typer.Option(help="Folder for the fitted model.", show_default=False)],
@@ -63,9 +36,6 @@ def fit(
         Path | None,
         typer.Option(metavar="FILE", help="Other such texts, to set the thresholds by.", show_default=False),
     ] = None,
-    format: RelationFormat = "auto",
-    sentences: Sentences = False,
-    labels: LabelFile = None,
     relations: Annotated[
         str | None, typer.Option(metavar="ID,ID,...", help="Learn only these relations.", show_default="all")
     ] = None,
@@ -84,17 +54,10 @@ def fit(
     ] = False,
     strength: Annotated[float, _setting(help="How freely it may fit (scikit-learn's C).")] = 1.0,
     seed: Annotated[int, _setting(help="Decides which triples that are none it learns from.")] = 0,
-    max_spans: Annotated[int, _limit("Spans that are paired, the first ones of a window.")] = 400,
-    max_pairs: Annotated[int, _limit("Ordered pairs of spans, the nearest ones.")] = 1000,
-    max_triggers: Annotated[int, _limit("Triggers tried for each pair.")] = 3,
-    max_distance: Annotated[int, _limit("Words between the two spans of a pair.")] = 60,
-    source: NamedSources = None,
-    sources: SourcesFile = None,
-    entities: EntityFiles = None,
-    phrases: PhraseFiles = None,
-    correlation: CorrelationFiles = None,
-    graph: GraphFiles = None,
-    aliases: AliasFiles = None,
+    *,
+    candidates: CandidateOptions,
+    how: RelationDataOptions,
+    sources: SourceOptions,
 ) -> None:
     """Learn relations from texts with known triples.
 
@@ -115,30 +78,27 @@ def fit(
       infuser relations fit docred.json --source spacy-entities --out rel
         --max-pairs 4000 --max-distance 200
     """
-    for flag, value in (("--strength", strength), ("--negatives", negatives)):
-        if value <= 0:
-            raise InputError(f"{flag} {value:g}: give a number above 0.")
-    check_out(out)
-    console, told = Console(), Console(stderr=True)
-    spans = read_sources(
-        sources,
-        named=source,
-        entities=entities,
-        phrases=phrases,
-        correlation=correlation,
-        graph=graph,
-        aliases=aliases,
-    )
-    texts = read_texts(data, format, labels, sentences=sentences)
-    tuned_on = None if dev is None else read_texts([dev], format, labels, sentences=sentences)
-    wanted = _chosen(relations, texts)
-    opened = open_encoder(encoder, told)
-    from infuser.relations.candidates import CandidateRule
-    from infuser.relations.model import AttentionRelations
-
+    if strength <= 0 or negatives <= 0:
+        raise InputError(f"--strength {strength:g} --negatives {negatives:g}: give numbers above 0.")
+    with loading(Console(stderr=True), "torch and transformers"):
+        from infuser.hosts.loading import to_fastest_device
+        from infuser.relations.encoders import open_encoder
+        from infuser.relations.examples import check_stated
+        from infuser.relations.model import AttentionRelations
+        from infuser.relations.saving import check_folder, save_with_sources
+        from infuser.sources.annotating.fingerprints import name_of
+    check_folder(out)
+    spans, texts = sources.read(), how.read(data)
+    tuned_on = None if dev is None else how.read([dev])
+    wanted = None if relations is None else [id.strip() for id in relations.split(",") if id.strip()]
+    if wanted is not None:
+        check_stated(wanted, texts)
+    with loading(Console(stderr=True), encoder) as progress:
+        opened = open_encoder(encoder, progress)
+        to_fastest_device(opened.model)
     model = AttentionRelations(
         opened,
-        rule=CandidateRule(max_spans, max_pairs, max_triggers, max_distance),
+        rule=candidates.rule(),
         relations=wanted,
         kind=features,
         pooling=pooling,
@@ -148,85 +108,45 @@ def fit(
         strength=strength,
         seed=seed,
     )
-    model.fit(texts, spans=spans, progress=told.is_terminal)
-    _tell_fit(console, model, texts, spans)
+    model.fit(texts, spans=spans, progress=True)
+    _print_fit(model, texts)
+    say(f"Spans are found by: {', '.join(map(name_of, spans)) or 'no source yet'}")
     if tuned_on is None:
         gate, best = model.thresholds_.gate, model.thresholds_.best
-        told_of = f"Thresholds: gate {gate:g}, best relation {best:g}, as in the paper; --dev FILE finds better ones"
-        console.print(told_of, markup=False, highlight=False, soft_wrap=True)
+        say(f"Thresholds: gate {gate:g}, best relation {best:g}, as in the paper; --dev FILE finds better ones")
     else:
-        _tune(console, model, tuned_on, spans, progress=told.is_terminal)
-    unsaved = save_fitted(model, spans, out)
-    _tell_next(console, out, spans, unsaved)
-
-
-def _chosen(given: str | None, texts: Sequence[RelationText]) -> list[str] | None:
-    """Return the relations that were asked for, all of which the texts state; None for all."""
-    if given is None:
-        return None
-    wanted = list(dict.fromkeys(id.strip() for id in given.split(",") if id.strip()))
-    stated = stated_relations(texts)
-    missing = [id for id in wanted if id not in stated]
-    if missing or not wanted:
-        raise InputError(
-            f"--relations {given}: the texts do not state {', '.join(missing) or 'any'}. They state "
-            f"{', '.join(id for id, _ in stated.most_common(10))}{' and others' if len(stated) > 10 else ''}."
+        total = model.tune(tuned_on, spans, progress=True).total
+        say(
+            f"Thresholds: gate {model.thresholds_.gate:.3g}, best relation {model.thresholds_.best:.3g}, best for "
+            f"{counted(len(tuned_on), 'dev text')}: strict F1 {total.f1:.3f} there, precision {total.precision:.3f}, "
+            f"recall {total.recall:.3f}"
         )
-    return wanted
-
-
-def _tune(
-    console: Console, model: AttentionRelations, dev: list[RelationText], spans: Sequence[Source], *, progress: bool
-) -> None:
-    """Set the thresholds where the strict F1 on dev texts is highest, and tell how high."""
-    from infuser.relations.examples import only_relations
-    from infuser.relations.extracting import propose_all
-    from infuser.relations.scores import score_relations
-    from infuser.relations.tuning import best_thresholds
-
-    # what `fit(dev=...)` does, but what is proposed for the dev texts serves for their scores, too
-    gold = only_relations(dev, model.labels_) if model.relations else dev
-    proposals = propose_all(model, gold, spans, progress=progress)
-    best = best_thresholds(gold, proposals) or model.thresholds_
-    set_thresholds(model, best.gate, best.best)
-    total = score_relations(gold, say_proposals(gold, proposals, best)).total
-    console.print(
-        f"Thresholds: gate {best.gate:.3g}, best relation {best.best:.3g}, best for {counted(len(dev), 'dev text')}: "
-        f"strict F1 {total.f1:.3f} there, precision {total.precision:.3f}, recall {total.recall:.3f}",
-        highlight=False,
-        soft_wrap=True,
+    unsaved = save_with_sources(model, spans, out)
+    for why in unsaved:
+        say(f"Not saved, so name it again when extracting: {why}", style="yellow")
+    say(f"Model: {out}")
+    folder, named = shlex.quote(str(out)), "" if spans and not unsaved else " --source spacy-entities"
+    print_next_steps(
+        [
+            f"infuser relations evaluate {folder} TEST{named}",
+            f"infuser relations extract {folder} TEXTS.txt{named} --out triples.jsonl",
+            f"infuser relations report {folder} --data TEST --out report",
+        ]
     )
 
 
-def _tell_fit(
-    console: Console, model: AttentionRelations, texts: Sequence[RelationText], spans: Sequence[Source]
-) -> None:
-    n_triples = sum(n for id, n in stated_relations(texts).items() if id in model.labels_)
+def _print_fit(model: AttentionRelations, texts: Sequence[RelationText]) -> None:
+    from infuser.relations.examples import count_relations
+
+    n_triples = sum(n for id, n in count_relations(texts).items() if id in model.labels_)
     words = f"with {counted(len(model.triggers_.phrases), 'phrase')} that say them" if model.trigger_ else "as pairs"
+    parts = {"gate": model.model_.gate, "relation classifier": model.model_.which}
     ready = [
-        f"the {what} {'has converged' if linear.converged else 'has not converged: a lower --strength helps'}"
-        for what, linear in (("gate", model.model_.gate), ("relation classifier", model.model_.which))
+        f"the {name} {'has converged' if part.converged else 'has not converged: a lower --strength helps'}"
+        for name, part in parts.items()
     ]
-    lines = [
+    say(
         f"{counted(len(model.labels_), 'relation')} learned from {counted(n_triples, 'triple')} in "
-        f"{counted(len(texts), 'text')}, {words}; and from {model.n_negatives_:,} that are none",
-        f"{counted(model.n_unread_, 'triple')} could not be read; {', '.join(ready)}",
-        f"Spans are found by: {', '.join(names_of(spans)) or 'no source yet'}",
-    ]
-    for line in lines:
-        console.print(line, markup=False, highlight=False, soft_wrap=True)
-
-
-def _tell_next(console: Console, out: Path, spans: Sequence[Source], unsaved: Sequence[str]) -> None:
-    for why in unsaved:
-        console.print(f"Not saved, so name it again when extracting: {why}", style="yellow", markup=False)
-    console.print(f"Model: {out}", markup=False, highlight=False, soft_wrap=True)
-    folder = shlex.quote(str(out))
-    named = "" if spans and not unsaved else " --source spacy-entities"
-    console.print("\n[b]What to try next[/b]")
-    for step in (
-        f"infuser relations evaluate {folder} TEST{named}",
-        f"infuser relations extract {folder} TEXTS.txt{named} --out triples.jsonl",
-        f"infuser relations report {folder} --data TEST --out report",
-    ):
-        console.print(f"  {step}", markup=False, highlight=False, soft_wrap=True)
+        f"{counted(len(texts), 'text')}, {words}; and from {model.n_negatives_:,} that are none"
+    )
+    say(f"{counted(model.n_unread_, 'triple')} could not be read; {', '.join(ready)}")

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from infuser.cli.console import loading
 from infuser.cli.options import SourceOptions, option_groups
-from infuser.cli.relations_data import EncoderNow, is_fitted, open_fitted, sources_of
+from infuser.cli.relations_options import EncoderNow, FittedOptions, sources_of
 from infuser.errors import InputError
 from infuser.viewer.limits import Limits
 
@@ -63,17 +63,18 @@ def view(
     named, console = sources.read(), Console(stderr=True)
     if model is None and (named or encoder is not None):
         raise InputError("Name the checkpoint that is infused with this knowledge: infuser view minilm --graph ...")
-    relations = model is not None and is_fitted(Path(model))
-    if encoder is not None and not relations:
-        raise InputError(f"--encoder says where the encoder of a relation model lies; {model!r} holds none.")
     with loading(console, "the viewer"):
+        from infuser.relations.saving import is_fitted
         from infuser.viewer.opening import open_view, view_relations
         from infuser.viewer.server import serve
         from infuser.viewer.views import View, warm_up
 
+    relations = model is not None and is_fitted(Path(model))
+    if encoder is not None and not relations:
+        raise InputError(f"--encoder says where the encoder of a relation model lies; {model!r} holds none.")
     shown: View
     if model is not None and relations:
-        fitted = open_fitted(Path(model), encoder, console)
+        fitted = FittedOptions(encoder=encoder).open(Path(model))
         shown = view_relations(fitted, sources_of(Path(model), named), model)
     else:
         with loading(console, "the model") as progress:

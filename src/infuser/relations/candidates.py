@@ -14,8 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from infuser.errors import InputError
-from infuser.relations.examples import Triple
-from infuser.types import Span
+from infuser.progress import progress_bar
+from infuser.relations.examples import RelationText, Triple
+from infuser.relations.trigger_words import TriggerWords
+from infuser.types import Source, Span
 from infuser.words import find_words, word_borders
 
 _ARTICLES = ("a", "an", "the")
@@ -24,6 +26,7 @@ _OWNERS = ("my", "your", "his", "her", "its", "our", "their")
 DETERMINERS = frozenset((*_ARTICLES, *_POINTERS, *_OWNERS))
 """English words that a noun chunk may begin with and its name does not need. "No" is missing on purpose: it denies."""
 
+_TEXTS_AT_ONCE = 256  # that sources annotate in one call
 _CELLS_AT_ONCE = 1_000_000  # pairs x triggers compared at one moment: some 20 MB
 _Numbers: TypeAlias = NDArray[np.int64]
 
@@ -48,6 +51,39 @@ class CandidateRule:
             value, least = getattr(self, field.name), 0 if field.name in ("max_distance", "max_outside") else 1
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 raise InputError(f"{field.name} is {value!r}. Give a whole number, {least} or more.")
+
+
+def find_spans(texts: Sequence[str], sources: Sequence[Source]) -> list[tuple[Span, ...]]:
+    """Return all spans that the sources find in each text, each place once; "a commune" also as "commune"."""
+    found = [source.annotate(texts) for source in sources]
+    return [
+        without_determiners(text, [span for of_source in found for span in of_source[place].spans])
+        for place, text in enumerate(texts)
+    ]
+
+
+def find_candidates(
+    texts: Sequence[RelationText],
+    sources: Sequence[Source],
+    words: TriggerWords | None,
+    rule: CandidateRule,
+    *,
+    progress: bool = False,
+) -> list[list[Triple]]:
+    """Return for each text the triples that an extraction asks about; without sources, between its known mentions.
+
+    `words` are the triggers to look for; None for pairs without a trigger.
+    """
+    candidates: list[list[Triple]] = []
+    with progress_bar("finding candidates", len(texts), unit="texts", shown=progress) as bar:
+        for first in range(0, len(texts), _TEXTS_AT_ONCE):
+            some = texts[first : first + _TEXTS_AT_ONCE]
+            strings = [text.text for text in some]
+            spans = find_spans(strings, sources) if sources else [text.mentions() for text in some]
+            triggers = [None] * len(some) if words is None else words.find_each(strings)
+            candidates += [make_candidates(*one, rule) for one in zip(strings, spans, triggers, strict=True)]
+            bar.advance(len(some))
+    return candidates
 
 
 def make_candidates(

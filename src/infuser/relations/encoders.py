@@ -10,7 +10,7 @@ from pathlib import Path
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from infuser.hosts import n_blocks
-from infuser.hosts.checkpoints import is_infused
+from infuser.hosts.checkpoints import Progress, find_checkpoint, is_infused
 from infuser.hosts.loading import load_model, load_tokenizer
 from infuser.infused import Infused, load
 from infuser.saving import digest
@@ -27,19 +27,21 @@ class Encoder:
     sources: tuple[Source, ...] = ()
     """Those of an infused one."""
     base: str | None = None
-    """The hub id or directory that it came from."""
+    """The asset, hub id or absolute directory that it came from."""
 
 
-def open_encoder(given: str | Path | Encoder | Infused) -> Encoder:
-    """Return an encoder ready to read: a hub id or directory is loaded, a saved infused model with its knowledge."""
+def open_encoder(given: str | Path | Encoder | Infused, progress: Progress | None = None) -> Encoder:
+    """Return an encoder ready to read: assets, hub ids and folders are loaded, infused ones with their knowledge."""
     if isinstance(given, Encoder):
         return given
     if isinstance(given, Infused):
         return Encoder(given.model, given.tokenizer, given.sources, given.base)
-    if is_infused(given):
-        infused = load(given)
-        return Encoder(infused.model, infused.tokenizer, infused.sources, str(given))
-    return Encoder(load_model(str(given), "encoder"), load_tokenizer(str(given)), base=str(given))
+    base = str(Path(given).resolve()) if Path(given).exists() else str(given)
+    folder = find_checkpoint(str(given), progress)
+    if is_infused(folder):
+        infused = load(folder)
+        return Encoder(infused.model, infused.tokenizer, infused.sources, base)
+    return Encoder(load_model(folder, "encoder"), load_tokenizer(folder), base=base)
 
 
 def mark_of_encoder(encoder: Encoder) -> str:

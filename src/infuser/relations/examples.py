@@ -28,6 +28,11 @@ class Triple:
     negated: bool = False
     """True where the text says that the relation does not hold."""
 
+    @property
+    def is_fact(self) -> bool:
+        """Whether the triple states a relation: neither "no relation" nor denied."""
+        return self.relation != NO_RELATION and not self.negated
+
 
 @dataclass(frozen=True, slots=True)
 class RelationText:
@@ -47,6 +52,22 @@ class RelationText:
         for span in (*known, *self.spans):
             places.setdefault((span.start, span.end), span)
         return tuple(places[place] for place in sorted(places))
+
+
+def count_relations(texts: Iterable[RelationText]) -> Counter[str]:
+    """Return how many triples state each relation."""
+    return Counter(triple.relation for text in texts for triple in text.triples if triple.is_fact)
+
+
+def check_stated(wanted: Iterable[str], texts: Iterable[RelationText]) -> None:
+    """Raise unless there are wanted relations and the texts state all of them."""
+    wanted, stated = list(wanted), count_relations(texts)
+    missing = [id for id in wanted if id not in stated]
+    if missing or not wanted:
+        raise InputError(
+            f"The texts do not state {', '.join(missing) or 'any relation'}. They state "
+            f"{', '.join(id for id, _ in stated.most_common(10))}{' and others' if len(stated) > 10 else ''}."
+        )
 
 
 def relation_labels(texts: Iterable[RelationText]) -> dict[str, str]:

@@ -18,7 +18,7 @@ from functools import cache
 from typing import Literal, TypeAlias, get_args
 
 from infuser.errors import InputError
-from infuser.relations.examples import NO_RELATION, RelationText, Triple
+from infuser.relations.examples import RelationText, Triple
 from infuser.types import Span
 
 Match: TypeAlias = Literal["strict", "labelled", "lenient"]
@@ -76,10 +76,6 @@ def compare(gold: RelationText, found: Sequence[Triple], match: Match) -> Compar
     return _by_place(gold, found) if match == "strict" else _by_string(gold, found, labelled=match == "labelled")
 
 
-def _is_statement(triple: Triple) -> bool:
-    return triple.relation != NO_RELATION and not triple.negated
-
-
 class _Entities:
     """Which entities stand at a place of a gold text, and how each is written."""
 
@@ -112,14 +108,14 @@ class _Entities:
 def _by_place(gold: RelationText, found: Sequence[Triple]) -> Compared:
     entities = _Entities(gold)
     numbers: dict[tuple[_Entity, _Entity, str], int] = {}
-    for triple in filter(_is_statement, gold.triples):
+    for triple in (one for one in gold.triples if one.is_fact):
         fact = (entities.meant(triple.head), entities.meant(triple.tail), triple.relation)
         numbers.setdefault(fact, len(numbers))
     compared = Compared([{relation} for _, _, relation in numbers], [], [])
     for triple in found:
         key: Hashable = None
         facts: frozenset[int] = frozenset()
-        if _is_statement(triple):
+        if triple.is_fact:
             heads, tails = entities.at(triple.head), entities.at(triple.tail)
             if all(_plain(gold.text[span.start : span.end]) for span in (triple.head, triple.tail)):
                 stated = [(head, tail, triple.relation) for head in heads for tail in tails]
@@ -133,7 +129,7 @@ def _by_place(gold: RelationText, found: Sequence[Triple]) -> Compared:
 def _by_string(gold: RelationText, found: Sequence[Triple], *, labelled: bool) -> Compared:
     entities = _Entities(gold)
     golden: dict[tuple[frozenset[str], frozenset[str], str], set[str]] = {}
-    for triple in filter(_is_statement, gold.triples):
+    for triple in (one for one in gold.triples if one.is_fact):
         heads, tails = (entities.written(entities.meant(span)) for span in (triple.head, triple.tail))
         golden.setdefault((heads, tails, triple.relation if labelled else ""), set()).add(triple.relation)
     known = {string for heads, tails, _ in golden for string in (*heads, *tails)}
@@ -152,11 +148,10 @@ def _by_string(gold: RelationText, found: Sequence[Triple], *, labelled: bool) -
 
     compared = Compared(list(golden.values()), [], [])
     for triple in found:
-        said = _is_statement(triple)
         head, tail = (_plain(gold.text[span.start : span.end]) for span in (triple.head, triple.tail))
         key = (head, tail, triple.relation if labelled else "")
-        compared.found.append((key, triple.relation) if said else (None, ""))
-        compared.matched.append(facts(*key) if said else frozenset())
+        compared.found.append((key, triple.relation) if triple.is_fact else (None, ""))
+        compared.matched.append(facts(*key) if triple.is_fact else frozenset())
     return compared
 
 

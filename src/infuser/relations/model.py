@@ -5,7 +5,7 @@
     relations.save("relations"); AttentionRelations.load("relations")
 
 Triples are given as `RelationText`s: texts with the places of heads, tails and, where they are known, triggers. To find
-triples in raw text see `extracting.extract`.
+triples in raw text see `extraction.extract`.
 """
 
 from __future__ import annotations
@@ -23,18 +23,19 @@ from sklearn.exceptions import NotFittedError
 
 from infuser.errors import InputError
 from infuser.infused import Infused
-from infuser.relations.candidates import CandidateRule
+from infuser.relations.candidates import CandidateRule, find_candidates
 from infuser.relations.classifier import Decided, Thresholds, TwoStage
 from infuser.relations.encoders import Encoder, open_encoder
 from infuser.relations.examples import NO_RELATION, RelationText, only_relations, relation_labels, with_relations
 from infuser.relations.features import FeatureSettings, Kind, Pooling, SpanReader
-from infuser.relations.finding import find_candidates
-from infuser.relations.negatives import is_fact, sample_negatives
+from infuser.relations.negatives import sample_negatives
 from infuser.relations.trigger_words import TriggerWords
 from infuser.types import Source
 
 if TYPE_CHECKING:
-    from infuser.relations.extracting import Found
+    from infuser.relations.extraction import FoundTriple
+    from infuser.relations.matching import Match
+    from infuser.relations.scores import RelationScores
 
 _log = logging.getLogger(__name__)
 _MOST_NUMBERS = 1 << 28
@@ -110,7 +111,7 @@ class AttentionRelations(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
         is highest; without `spans` from their known mentions.
         """
         texts = self._chosen(with_relations(X, y))
-        facts = [triple for text in texts for triple in text.triples if is_fact(triple)]
+        facts = [triple for text in texts for triple in text.triples if triple.is_fact]
         if not facts:
             raise InputError(
                 f"There is no triple with a relation in {len(texts)} texts"
@@ -121,13 +122,13 @@ class AttentionRelations(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
         self.labels_: dict[str, str] = relation_labels(texts)
         self.triggers_ = _trigger_words(texts) if self.trigger_ else TriggerWords({})
         texts = self._drawn(texts)
-        offered = find_candidates(texts, spans, self._words(), self._rule(), progress=progress) if spans else None
+        offered = find_candidates(texts, spans, self.trigger_words(), self.rule_, progress=progress) if spans else None
         negatives = sample_negatives(texts, candidates=offered, per_triple=self.negatives, seed=self.seed)
         both = [
-            replace(text, triples=(*filter(is_fact, text.triples), *none.triples))
+            replace(text, triples=(*(one for one in text.triples if one.is_fact), *none.triples))
             for text, none in zip(texts, negatives, strict=True)
         ]
-        values, readable = self._features(both, progress=progress)
+        values, readable = self.features(both, progress=progress)
         truth = np.array([triple.relation for text in both for triple in text.triples], dtype=object)
         yes = truth != NO_RELATION
         self.n_unread_: int = int((~readable).sum())
@@ -145,36 +146,67 @@ class AttentionRelations(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
         )
         self.model_ = replace(self.model_, thresholds=Thresholds(self.gate, self.best))
         if dev is not None:
-            from infuser.relations.tuning import tuned_thresholds
-
-            tuned = tuned_thresholds(self, self._chosen(dev), spans, progress=progress)
-            self.model_ = replace(self.model_, thresholds=tuned)
+            self.tune(dev, spans, progress=progress)
         return self
+
+    def tune(
+        self,
+        dev: Sequence[RelationText],
+        spans: Sequence[Source] = (),
+        *,
+        match: Match = "strict",
+        progress: bool = False,
+    ) -> RelationScores:
+        """Set both thresholds where the F1 of the extraction from dev texts is highest; return the scores there.
+
+        Where nothing that is proposed is right, the thresholds stay as they are.
+        """
+        from infuser.relations.evaluation import ExtractionTest
+
+        test = ExtractionTest(self, self._chosen(dev), spans, progress=progress)
+        if tuned := test.best_thresholds(match):
+            self.model_ = replace(self.model_, thresholds=tuned)
+        return test.scores(match)
+
+    def set_thresholds(self, gate: float | None = None, best: float | None = None) -> None:
+        """Set other thresholds; None leaves one as it is."""
+        old = self.thresholds_
+        new = Thresholds(old.gate if gate is None else gate, old.best if best is None else best)
+        self.model_ = replace(self.fitted(), thresholds=new)
 
     @property
     def classes_(self) -> NDArray[np.str_]:
         """What `predict` may answer, in the order of `predict_proba`: "no relation" first."""
-        return np.array([NO_RELATION, *self._fitted().relations])
+        return np.array([NO_RELATION, *self.fitted().relations])
 
     @property
     def trigger_(self) -> bool:
         """Whether the words that say a relation are read."""
         return self.features_.trigger
 
+    def trigger_words(self) -> TriggerWords | None:
+        """Return the words that say relations; None if they are not read."""
+        return self.triggers_ if self.trigger_ else None
+
+    @property
+    def rule_(self) -> CandidateRule:
+        """Which triples of a text are candidates."""
+        return self.rule or CandidateRule()
+
     @property
     def thresholds_(self) -> Thresholds:
         """When a triple is said to be a relation: as given, or as tuned on dev data."""
-        return self._fitted().thresholds
+        return self.fitted().thresholds
 
     @property
     def n_features_in_(self) -> int:
         """How many numbers stand for one triple."""
-        return len(self._fitted().gate.mean)
+        return len(self.fitted().gate.mean)
 
     def decide(self, X: Sequence[RelationText], *, progress: bool = False) -> tuple[Decided, NDArray[np.bool_]]:
         """Return what gate and classifier say about each triple, and which triples could be read."""
-        model = self._fitted()
-        values, readable = self._features(with_relations(X), progress=progress)
+        model = self.fitted()
+        values, readable = self.features(with_relations(X), progress=progress)
         return model.decide(values), readable
 
     def predict(self, X: Sequence[RelationText]) -> NDArray[np.str_]:
@@ -200,31 +232,31 @@ class AttentionRelations(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
         texts = with_relations(X, y)
         if not any(text.triples for text in texts):
             raise InputError("There is no triple to score in these texts.")
-        truth = [triple.relation if is_fact(triple) else NO_RELATION for text in texts for triple in text.triples]
+        truth = [triple.relation if triple.is_fact else NO_RELATION for text in texts for triple in text.triples]
         right = self.predict(texts) == [relation if relation in known else NO_RELATION for relation in truth]
         return float(np.average(right, weights=sample_weight))
 
-    def extract(self, texts: Iterable[str | RelationText], spans: Sequence[Source] = ()) -> Iterator[list[Found]]:
-        """Yield the triples found in each text, between spans that these sources find; see `extracting.extract`."""
-        from infuser.relations.extracting import extract
+    def extract(self, texts: Iterable[str | RelationText], spans: Sequence[Source] = ()) -> Iterator[list[FoundTriple]]:
+        """Yield the triples found in each text, between spans that these sources find; see `extraction.extract`."""
+        from infuser.relations.extraction import extract
 
         return extract(self, texts, spans)
 
     def save(self, folder: str | Path) -> None:
         """Write the fitted model as JSON and safetensors; the encoder itself is not written, but its digest is."""
-        from infuser.relations.keeping import save
+        from infuser.relations.saving import save
 
         save(self, Path(folder))
 
     @classmethod
     def load(cls, folder: str | Path, *, encoder: str | Path | Encoder | Infused | None = None) -> Self:
         """Read back what `save` wrote; `encoder` says where the encoder lies now. Any other encoder is refused."""
-        from infuser.relations.keeping import load
+        from infuser.relations.saving import load
 
         return load(cls, Path(folder), encoder)
 
     def reader(self) -> SpanReader:
-        """Return what reads this model's features; the encoder is opened when it is first asked for."""
+        """Return the reader of this model's features; the encoder is opened on first use."""
         encoder = self.opened()
         return SpanReader(
             encoder.model, encoder.tokenizer, encoder.sources, settings=self.features_, batch_size=self.batch_size
@@ -234,16 +266,11 @@ class AttentionRelations(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
         """Return the encoder itself."""
         given, opened = getattr(self, "_opened", (None, None))
         if opened is None or given is not self.encoder:
-            if self.encoder == "minilm":
-                from infuser.assets import fetch
-
-                opened = replace(open_encoder(fetch("minilm")), base="minilm")
-            else:
-                opened = open_encoder(self.encoder)
+            opened = open_encoder(self.encoder)
             self._opened: tuple[Any, Encoder] = (self.encoder, opened)
         return opened
 
-    def _features(
+    def features(
         self, texts: Sequence[RelationText], *, progress: bool = False
     ) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
         """Return the features (triples, features) of all triples, and which of them could be read."""
@@ -254,16 +281,11 @@ class AttentionRelations(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
         nothing: tuple[list[NDArray[Any]], ...] = ([np.zeros((0, n_features), np.float32)], [np.zeros(0, bool)])
         return np.concatenate(values or nothing[0]), np.concatenate([part.readable for part in parts] or nothing[1])
 
-    def _fitted(self) -> TwoStage:
+    def fitted(self) -> TwoStage:
+        """Return what was learned; raise if nothing was."""
         if not hasattr(self, "model_"):
             raise NotFittedError("This AttentionRelations has not learned anything yet. Call fit first, or load one.")
         return self.model_
-
-    def _words(self) -> TriggerWords | None:
-        return self.triggers_ if self.trigger_ else None
-
-    def _rule(self) -> CandidateRule:
-        return self.rule or CandidateRule()
 
     def _chosen(self, texts: Sequence[RelationText]) -> list[RelationText]:
         """Return the texts with every relation that is not wanted called none."""

@@ -194,14 +194,6 @@ class Denials:
         return self._text[place] == "." and _ABBREVIATION.search(self._text[max(0, place - 9) : place]) is not None
 
 
-def is_negated(text: str, triple: Triple, names: Sequence[Span] = ()) -> bool:
-    """Return whether the words of a text deny a triple; words inside `names`, other known mentions, are no cues.
-
-    To ask about many triples of one text, use `Denials`.
-    """
-    return Denials(text, names).denies(triple)
-
-
 def _hold(spans: Iterable[Span], place: int) -> bool:
     return any(span.start <= place < span.end for span in spans)
 

@@ -23,11 +23,6 @@ _TRIES = 8
 """Random pairs that are looked at for each one that is wanted; a short text may have too few."""
 
 
-def is_fact(triple: Triple) -> bool:
-    """Tell whether a triple of the data states a relation."""
-    return triple.relation != NO_RELATION and not triple.negated
-
-
 def sample_negatives(
     texts: Sequence[RelationText],
     *,
@@ -46,7 +41,7 @@ def sample_negatives(
     for place, text in enumerate(texts):
         rng = _generator(text, seed)
         said = [triple for triple in text.triples if triple.relation == NO_RELATION]
-        exact = per_triple * sum(map(is_fact, text.triples))
+        exact = per_triple * sum(triple.is_fact for triple in text.triples)
         wanted = int(exact + rng.random()) - len(said)  # a share of a triple is one by chance
         drawn: list[Triple] = []
         if wanted > 0:

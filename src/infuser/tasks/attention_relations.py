@@ -157,23 +157,16 @@ class AttentionExtraction(_Relations):
         return len(_facts(example["relations"]))
 
     def _fit(self, classifiers: AttentionRelations, texts: _Texts, dev: _Texts) -> None:
-        from infuser.relations.extracting import propose_all
-        from infuser.relations.tuning import best_thresholds
-
         classifiers.fit(texts, spans=self._span_sources)
         if dev:
-            proposed = propose_all(classifiers, dev, self._span_sources)
-            tuned = best_thresholds(dev, proposed, match=self.match) or classifiers.thresholds_
-            classifiers.model_ = replace(classifiers.model_, thresholds=tuned)
+            classifiers.tune(dev, self._span_sources, match=self.match)
 
     def _predict(self, classifiers: AttentionRelations, texts: _Texts) -> list[Prediction]:
         """Extract, and return for each text: gold, found, right among found, right among gold."""
-        from infuser.relations.extracting import propose_all, say
-        from infuser.relations.scores import score_relations
+        from infuser.relations.evaluation import ExtractionTest
 
-        pairs = zip(texts, propose_all(classifiers, texts, self._span_sources), strict=True)
-        found = [[one.triple for one in say(text.text, some, classifiers.thresholds_)] for text, some in pairs]
-        return [list(astuple(one)) for one in score_relations(texts, found, match=self.match).documents]
+        test = ExtractionTest(classifiers, texts, self._span_sources)
+        return [list(astuple(one)) for one in test.scores(self.match).documents]
 
     @cached_property
     def _span_sources(self) -> list[Source]:
@@ -190,9 +183,7 @@ class AttentionExtraction(_Relations):
 
 
 def _facts(text: RelationText) -> list[Any]:
-    from infuser.relations.negatives import is_fact
-
-    return [triple for triple in text.triples if is_fact(triple)]
+    return [triple for triple in text.triples if triple.is_fact]
 
 
 def _by_text(texts: _Texts, answers: NDArray[Any]) -> list[Prediction]:

@@ -104,7 +104,7 @@ class RelationsView:
         return reading.at(layer, head)
 
     def _read(self, request: ViewRequest, before: TextReading | None) -> TextReading:
-        from infuser.relations.extracting import extract
+        from infuser.relations.extraction import extract
 
         if unknown := sorted(request.off - self._sources.keys()):
             raise InputError(f"There is no source {unknown[0]!r} to leave out: there are {', '.join(self._sources)}.")

@@ -16,7 +16,7 @@ from infuser.errors import InputError
 from infuser.relations.classifier import NO, YES
 from infuser.relations.examples import NO_RELATION, RelationText, Triple
 from infuser.relations.features import Features
-from infuser.relations.negatives import is_fact, sample_negatives
+from infuser.relations.negatives import sample_negatives
 
 Ints = NDArray[np.int64]
 
@@ -83,7 +83,7 @@ def choose_rows(
     of_text: list[int] = []
     said: list[bool] = []
     for number, (text, none) in enumerate(zip(texts, drawn, strict=True)):
-        facts = [one for one in text.triples if is_fact(one) and (relations is None or one.relation in relations)]
+        facts = [one for one in text.triples if one.is_fact and (relations is None or one.relation in relations)]
         negated = [one for one in text.triples if one.negated and one.relation != NO_RELATION]
         nothing = [*negated, *none.triples]
         asked.append(replace(text, triples=(*facts, *nothing)))

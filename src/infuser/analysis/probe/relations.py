@@ -35,9 +35,7 @@ from infuser.errors import InputError
 from infuser.hosts import plain_config
 from infuser.knowledge.entity_scores import EntityScore, ScoredRelation
 from infuser.relations.examples import RelationText, relation_labels
-from infuser.relations.features import FeatureSettings, Kind, Pooling, SpanReader
-from infuser.relations.negatives import is_fact
-from infuser.relations.streaming import write_features
+from infuser.relations.features import FeatureSettings, Kind, Pooling, SpanReader, write_features
 from infuser.types import Source
 from infuser.versions import installed_versions
 
@@ -146,7 +144,7 @@ def _with_trigger(settings: ProbeSettings, texts: Sequence[RelationText]) -> tup
         return settings, []
     wanted = settings.relations
     facts = [
-        one for text in texts for one in text.triples if is_fact(one) and (wanted is None or one.relation in wanted)
+        one for text in texts for one in text.triples if one.is_fact and (wanted is None or one.relation in wanted)
     ]
     lacking = sum(one.trigger is None for one in facts)
     notes = []

@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 from miniatures import tiny_host, tiny_tokenizer
 
-from infuser.relations import features, streaming
+from infuser.relations import features
 from infuser.relations.examples import RelationText, Triple
-from infuser.relations.features import FeatureSettings, SpanReader
-from infuser.relations.streaming import open_features, write_features
+from infuser.relations.features import FeatureSettings, SpanReader, open_features, write_features
 from infuser.types import Span
 
 SENTENCE = "the old bridge of the town lies on the river and the red house"
@@ -118,6 +117,6 @@ def test_the_header_leaves_room_for_more_rows_than_anybody_has(tmp_path):
     sizes = []
     for n_rows in (0, 10**15):
         with (tmp_path / "header").open("wb") as file:
-            streaming._write_header(file, (n_rows, 12, 12, 6))
+            features._write_header(file, (n_rows, 12, 12, 6))
             sizes.append(file.tell())
     assert sizes[0] == sizes[1]

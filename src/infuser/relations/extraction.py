@@ -1,8 +1,8 @@
-"""Triples out of raw text: spans from sources, candidates, attention, decision; texts without end, in bounded memory.
+"""Extracts triples from raw text: sources find spans, candidates are read, thresholds decide. Memory stays bounded.
 
 Long texts are read in windows that end with a sentence where one ends; a triple lies within one window. Of each pair of
-spans the best trigger counts and one relation is told. Of pairs that share characters in both spans ("a commune" and
-"commune") the most probable is told.
+spans the best trigger counts, and one relation is returned. Of pairs that share characters in both spans ("a commune"
+and "commune") the most probable is returned.
 """
 
 from __future__ import annotations
@@ -10,20 +10,22 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from tqdm.auto import tqdm
 
 from infuser.errors import InputError
 from infuser.linking.windows import MAX_WORDS, cut_windows
+from infuser.progress import track
+from infuser.relations.candidates import find_candidates
 from infuser.relations.classifier import Decided, Thresholds
 from infuser.relations.examples import RelationText, Triple
-from infuser.relations.finding import find_candidates
-from infuser.relations.model import AttentionRelations
 from infuser.relations.negation import Denials
 from infuser.types import Source, Span
+
+if TYPE_CHECKING:
+    from infuser.relations.model import AttentionRelations
 
 _TEXTS = 128
 """Texts that are read together."""
@@ -42,7 +44,7 @@ class DecidingHead:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundTriple:
     """A triple that was found in a text, and why."""
 
     triple: Triple
@@ -54,7 +56,7 @@ class Found:
     def to_json(self, text: str) -> dict[str, Any]:
         """Return the triple as it is written to files, with its words beside its places."""
         triple = self.triple
-        told: dict[str, Any] = {
+        plain: dict[str, Any] = {
             "head": _placed(text, triple.head),
             "tail": _placed(text, triple.tail),
             "relation": triple.relation,
@@ -64,8 +66,8 @@ class Found:
             "heads": [{"layer": one.layer, "head": one.head, "weight": round(one.weight, 4)} for one in self.heads],
         }
         if triple.trigger is not None:
-            told["trigger"] = _placed(text, triple.trigger)
-        return told
+            plain["trigger"] = _placed(text, triple.trigger)
+        return plain
 
 
 def extract(
@@ -76,49 +78,37 @@ def extract(
     n_heads: int = 3,
     max_words: int = MAX_WORDS,
     progress: bool = False,
-) -> Iterator[list[Found]]:
+) -> Iterator[list[FoundTriple]]:
     """Yield the triples of each text, in the order of the text, with the `n_heads` heads that decided most.
 
     `spans` are sources that find heads and tails; a `RelationText` is read between its known mentions where none are
     given. What a text denies comes with `negated`.
     """
-    rest = iter(tqdm(texts, desc="extracting", unit="text", disable=not progress))
+    rest = iter(track(texts, "extracting", unit="texts", shown=progress))
     while some := list(islice(rest, _TEXTS)):
         asked = [RelationText(text) if isinstance(text, str) else text for text in some]
         if not spans and any(isinstance(text, str) for text in some):
             raise InputError("Raw text has no spans to relate. Give sources that find them, such as SpacyEntities().")
-        for text, proposed in zip(asked, _propose_windows(model, asked, spans, n_heads, max_words), strict=True):
-            yield say(text.text, proposed, model.thresholds_)
+        for text, (proposed, _) in zip(asked, _propose_windows(model, asked, spans, n_heads, max_words), strict=True):
+            yield accept(text.text, proposed, model.thresholds_)
 
 
-def say(text: str, proposed: Sequence[Proposal], thresholds: Thresholds) -> list[Found]:
-    """Return what thresholds let pass of the proposals for a text; what the text denies comes with `negated`."""
-    of_window: dict[tuple[int, int], list[Found]] = {}
+def accept(text: str, proposed: Sequence[Proposal], thresholds: Thresholds) -> list[FoundTriple]:
+    """Return the proposals for a text that pass the thresholds; what the text denies comes with `negated`."""
+    of_window: dict[tuple[int, int], list[FoundTriple]] = {}
     names: dict[tuple[int, int], list[Span]] = {}
     for one in proposed:
         names.setdefault(one.window, []).extend((one.found.triple.head, one.found.triple.tail))
         if one.accepted(thresholds):
             of_window.setdefault(one.window, []).append(one.found)
-    said = []
+    found = []
     for (start, end), accepted in of_window.items():  # within a window, because looking for cues takes its time
         denials = Denials(text[start:end], [_shifted(span, -start) for span in names[start, end]])
-        said += [
+        found += [
             replace(one, triple=replace(one.triple, negated=denials.denies(_moved(one.triple, -start))))
             for one in accepted
         ]
-    return said
-
-
-def candidates_of(
-    model: AttentionRelations, texts: Sequence[RelationText], spans: Sequence[Source], *, max_words: int = MAX_WORDS
-) -> list[list[Triple]]:
-    """Return all triples of each text that an extraction asks about, in places of the whole text."""
-    windows = _all_windows(texts, max_words)
-    found = find_candidates([window.text for window in windows], spans, model._words(), model._rule())
-    candidates: list[list[Triple]] = [[] for _ in texts]
-    for window, triples in zip(windows, found, strict=True):
-        candidates[window.place] += [_moved(triple, window.start) for triple in triples]
-    return candidates
+    return found
 
 
 def propose_all(
@@ -128,45 +118,44 @@ def propose_all(
     *,
     max_words: int = MAX_WORDS,
     progress: bool = False,
-) -> list[list[Proposal]]:
-    """Return what a model could say about each text, whatever its thresholds."""
-    proposals: list[list[Proposal]] = []
-    with tqdm(total=len(texts), desc="proposing triples", unit="text", disable=not progress) as bar:
-        for first in range(0, len(texts), _TEXTS):
-            some = list(texts[first : first + _TEXTS])
-            proposals += _propose_windows(model, some, spans, 0, max_words)
-            bar.update(len(some))
+) -> list[tuple[list[Proposal], list[Triple]]]:
+    """Return what a model could extract from each text, whatever its thresholds, and all candidates that it read."""
+    proposals: list[tuple[list[Proposal], list[Triple]]] = []
+    rest = iter(track(texts, "proposing triples", len(texts), unit="texts", shown=progress))
+    while some := list(islice(rest, _TEXTS)):
+        proposals += _propose_windows(model, some, spans, 0, max_words)
     return proposals
 
 
 def _propose_windows(
     model: AttentionRelations, texts: list[RelationText], spans: Sequence[Source], n_heads: int, max_words: int
-) -> list[list[Proposal]]:
-    """Return the proposals of each text, from all its windows, in places of the whole text."""
+) -> list[tuple[list[Proposal], list[Triple]]]:
+    """Return proposals and candidates of each text, from all its windows, in places of the whole text."""
     windows = _all_windows(texts, max_words)
-    candidates = find_candidates([window.text for window in windows], spans, model._words(), model._rule())
+    candidates = find_candidates([window.text for window in windows], spans, model.trigger_words(), model.rule_)
     asked = [replace(one.text, triples=tuple(triples)) for one, triples in zip(windows, candidates, strict=True)]
-    proposals: list[list[Proposal]] = [[] for _ in texts]
+    found: list[tuple[list[Proposal], list[Triple]]] = [([], []) for _ in texts]
     for first, last in _portions(asked):
         proposed = propose(model, asked[first:last], n_heads=n_heads)
-        for window, of_window in zip(windows[first:last], proposed, strict=True):
-            place = window.start, window.start + len(window.text.text)
-            proposals[window.place] += [one.moved(place) for one in of_window]
-    return proposals
+        for window, triples, of_window in zip(windows[first:last], candidates[first:last], proposed, strict=True):
+            proposals, read = found[window.place]
+            proposals += [one.moved((window.start, window.start + len(window.text.text))) for one in of_window]
+            read += [_moved(triple, window.start) for triple in triples]
+    return found
 
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """The best that a model has to say about one pair of spans, before it is decided whether to say it."""
+    """The best reading of one pair of spans, before thresholds decide whether it is accepted."""
 
-    found: Found
+    found: FoundTriple
     gate: float
     best: float
     window: tuple[int, int] = (0, 0)
     """The characters of the text that were read together."""
 
     def accepted(self, thresholds: Thresholds) -> bool:
-        """Tell whether thresholds let it pass."""
+        """Return whether it passes the thresholds."""
         return self.gate > thresholds.gate and self.best > thresholds.best
 
     def moved(self, window: tuple[int, int]) -> Proposal:
@@ -176,8 +165,8 @@ class Proposal:
 
 def propose(model: AttentionRelations, texts: Sequence[RelationText], *, n_heads: int = 0) -> list[list[Proposal]]:
     """Return one proposal for each pair among the candidates (`triples`) of each text, in the order of the text."""
-    learned = model._fitted()
-    values, readable = model._features(texts)
+    learned = model.fitted()
+    values, readable = model.features(texts)
     decided = learned.decide(values)
     triples = [triple for text in texts for triple in text.triples]
     score = np.where(readable, decided.gate * decided.best_probability, -1.0)
@@ -219,7 +208,7 @@ def _deciding(
     if not n_heads or model.features_.kind != "attention" or not len(values):
         return [()] * len(values)
     layers, heads, directions = model.reader().shape
-    each = model._fitted().contributions(values, relations).reshape(-1, layers * heads, directions).sum(axis=2)
+    each = model.fitted().contributions(values, relations).reshape(-1, layers * heads, directions).sum(axis=2)
     n_heads = min(n_heads, layers * heads)
     top = np.argsort(-each, axis=1, kind="stable")[:, :n_heads]
     return [
@@ -234,7 +223,7 @@ def _proposal(
     relation = decided.relations[int(decided.best[row])]
     said = replace(triple, relation=relation, label=model.labels_.get(relation, relation))
     gate, best = float(decided.gate[row]), float(decided.best_probability[row])
-    return Proposal(Found(said, gate * best, heads), gate, best)
+    return Proposal(FoundTriple(said, gate * best, heads), gate, best)
 
 
 class _Window(NamedTuple):
@@ -280,5 +269,5 @@ def _shifted(span: Span, by: int) -> Span:
 
 
 def _placed(text: str, span: Span) -> dict[str, Any]:
-    told: dict[str, Any] = {"start": span.start, "end": span.end, "text": text[span.start : span.end]}
-    return told | ({"id": span.id} if span.id else {}) | ({"type": span.label} if span.label else {})
+    plain: dict[str, Any] = {"start": span.start, "end": span.end, "text": text[span.start : span.end]}
+    return plain | ({"id": span.id} if span.id else {}) | ({"type": span.label} if span.label else {})

@@ -1,32 +1,37 @@
-"""A fitted AttentionRelations as files: relations.json and relations.safetensors. No pickle.
+"""Saves and loads a fitted AttentionRelations, with or without the sources that find its spans.
+
+FOLDER/relations.json, relations.safetensors   what was learned; the same data and seed give the same bytes
+FOLDER/sources.json, sources/                  the sources, so that they need not be named again
 
 The encoder is not written, only its digest: weights that were learned on one encoder's heads mean nothing on another's.
-The same data and seed give the same bytes.
 """
 
 from __future__ import annotations
 
 import json
 import math
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from infuser.errors import CheckpointError
+from infuser.errors import CheckpointError, InputError
 from infuser.files import whole_folder
 from infuser.relations.candidates import CandidateRule
 from infuser.relations.classifier import Thresholds, TwoStage
 from infuser.relations.encoders import mark_of_encoder
 from infuser.relations.features import FeatureSettings
 from infuser.relations.trigger_words import TriggerWords
+from infuser.types import Source
 
 if TYPE_CHECKING:
     from infuser.relations.model import AttentionRelations
 
 CARD = "relations.json"
 _WEIGHTS = "relations.safetensors"
+_SOURCES = "sources.json"
 _KIND, _VERSION = "infuser relations", 1
 _SETTINGS = (
     *("relations", "kind", "pooling", "trigger", "gate", "best", "strength", "gate_strength", "negatives"),
@@ -36,13 +41,25 @@ _SETTINGS = (
 _Model = TypeVar("_Model", bound="AttentionRelations")
 
 
+def is_fitted(folder: Path) -> bool:
+    """Return whether a folder holds fitted relations."""
+    return (folder / CARD).is_file()
+
+
+def check_folder(folder: Path) -> None:
+    """Raise if saving into a folder would lose other files."""
+    if folder.exists() and not folder.is_dir():
+        raise InputError(f"{str(folder)!r} is a file. Name a folder.")
+    if folder.exists() and not is_fitted(folder) and any(folder.iterdir()):
+        raise InputError(f"{str(folder)!r} holds other files. Name a new or empty folder.")
+
+
 def save(model: AttentionRelations, folder: Path) -> None:
     """Write a fitted model, whole or not at all."""
     from safetensors.numpy import save_file
 
-    if folder.exists() and not (folder / CARD).exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise CheckpointError(f"{folder} holds other files; save into a new or empty directory.")
-    learned = model._fitted()
+    check_folder(folder)
+    learned = model.fitted()
     encoder = model.opened()
     settings = {name: getattr(model, name) for name in _SETTINGS}
     card = {
@@ -50,7 +67,7 @@ def save(model: AttentionRelations, folder: Path) -> None:
         "version": _VERSION,
         "encoder": {"name": encoder.base, "digest": mark_of_encoder(encoder)},
         "settings": settings | {"relations": None if model.relations is None else list(model.relations)},
-        "rule": asdict(model._rule()),
+        "rule": asdict(model.rule_),
         "shape": list(model.reader().shape),
         "features": asdict(model.features_),
         "classes": list(learned.which.classes),
@@ -100,7 +117,15 @@ def load(cls: type[_Model], folder: Path, encoder: Any) -> _Model:
         raise CheckpointError(
             f"{folder} is damaged: {type(error).__name__}: {error}. Fit and save the model again."
         ) from error
-    opened = model.opened()
+    try:
+        opened = model.opened()
+    except CheckpointError as error:
+        if encoder is not None:
+            raise
+        raise CheckpointError(
+            f"{folder} was fitted on the encoder {name!r}, which is not there ({error}) Say where it lies now: "
+            "load(..., encoder=FOLDER), on the command line --encoder FOLDER."
+        ) from error
     found = mark_of_encoder(opened)
     if found != mark:
         raise CheckpointError(
@@ -135,3 +160,33 @@ def read_card(folder: Path) -> dict[str, Any]:
             f"{folder} holds no saved relations ({CARD}: {error}). Fit some: infuser relations fit DATA --out {folder}"
         ) from error
     return card
+
+
+def save_with_sources(model: AttentionRelations, sources: Sequence[Source], folder: Path) -> list[str]:
+    """Write a model and the sources of its spans, all or nothing; return why some sources could not be written."""
+    from infuser.sources.storage import save_source
+
+    with whole_folder(folder.resolve()) as draft:
+        save(model, draft)
+        records = [save_source(source, draft / "sources" / str(place)) for place, source in enumerate(sources)]
+        (draft / _SOURCES).write_text(json.dumps(records, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    return [f"{record['name']}: {record['needs']}" for record in records if "needs" in record]
+
+
+def load_sources(folder: Path) -> list[Source]:
+    """Return the sources that were saved with a model; none if there were none."""
+    import infuser.sources  # noqa: F401  # registers the classes
+    from infuser.sources.storage import load_source
+
+    try:
+        records = json.loads((folder / _SOURCES).read_text(encoding="utf-8"))
+        if not isinstance(records, list):
+            raise ValueError("it holds no list")
+    except FileNotFoundError:
+        return []
+    except (OSError, ValueError) as error:
+        raise CheckpointError(f"{folder / _SOURCES} is damaged ({error}). Name all sources again.") from error
+    for record in records:
+        if isinstance(record, dict) and "needs" in record:
+            raise InputError(f"The source {record['name']!r} could not be saved with {folder}. Name all sources again.")
+    return [load_source(record, folder / "sources" / str(place)) for place, record in enumerate(records)]

@@ -1,4 +1,4 @@
-"""A fitted relation extractor as a reading for the probe's page: what it weighs, what it takes for what, how often."""
+"""A fitted relation extractor as a probe report: what it weighs, what it confuses, how often it is right."""
 
 from __future__ import annotations
 
@@ -6,18 +6,24 @@ import tempfile
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from infuser.analysis.probe.relation_parts import (
+    find_confusions,
+    find_importance,
+    grow_tree,
+    score_answers,
+    scores_by_relation,
+)
+from infuser.analysis.probe.relation_rows import Ints, Seen, choose_rows
+from infuser.analysis.probe.result import EncoderReading, ProbeReport
+from infuser.relations.classifier import Linear
+from infuser.relations.examples import NO_RELATION, RelationText
+from infuser.relations.features import write_features
+from infuser.relations.model import AttentionRelations
+from infuser.versions import installed_versions
 from infuser.words import counted
-
-if TYPE_CHECKING:
-    from infuser.analysis.probe.relation_rows import Ints, Seen
-    from infuser.analysis.probe.result import EncoderReading, ProbeReport
-    from infuser.relations.classifier import Linear
-    from infuser.relations.examples import RelationText
-    from infuser.relations.model import AttentionRelations
 
 _NEGATIVES = (
     "Triples that are none are drawn here among mentions and random words, as infuser probe does; an extraction meets "
@@ -28,12 +34,7 @@ _NEGATIVES = (
 def report_fitted(
     model: AttentionRelations, test: Sequence[RelationText], *, name: str, data: str, progress: bool = False
 ) -> ProbeReport:
-    """Ask a fitted model about the triples of test texts, and return what it answered and what it weighs."""
-    from infuser.analysis.probe.relation_rows import Seen, choose_rows
-    from infuser.analysis.probe.result import ProbeReport
-    from infuser.relations.streaming import write_features
-    from infuser.versions import installed_versions
-
+    """Return what a fitted model answers about the triples of test texts, and what it weighs."""
     rows = choose_rows(test, relations=model.model_.relations, seed=model.seed)
     with tempfile.TemporaryDirectory(prefix="infuser-relations-", ignore_cleanup_errors=True) as folder:
         features = write_features(model.reader(), rows.texts, Path(folder) / "test.npy", progress=progress)
@@ -61,15 +62,6 @@ def report_fitted(
 
 
 def _read(model: AttentionRelations, seen: Seen, name: str) -> EncoderReading:
-    from infuser.analysis.probe.relation_parts import (
-        find_confusions,
-        find_importance,
-        grow_tree,
-        score_answers,
-        scores_by_relation,
-    )
-    from infuser.analysis.probe.result import EncoderReading
-
     gate, which = model.model_.gate, _relations_only(model.model_.which)
     asked, right = seen.balanced()
     said = _answers(gate, seen, asked)
@@ -96,9 +88,6 @@ def _read(model: AttentionRelations, seen: Seen, name: str) -> EncoderReading:
 
 def _relations_only(which: Linear) -> Linear:
     """Return a classifier without the class "none of them": what it would say if it had to name a relation."""
-    from infuser.relations.classifier import Linear
-    from infuser.relations.examples import NO_RELATION
-
     kept = [place for place, name in enumerate(which.classes) if name != NO_RELATION]
     if len(kept) == len(which.classes):
         return which

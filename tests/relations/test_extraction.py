@@ -10,11 +10,11 @@ from relations.small_relations import THINGS, small_data, small_encoder
 
 from infuser import Entities
 from infuser.errors import InputError
-from infuser.relations import extracting
+from infuser.relations import extraction
 from infuser.relations.candidates import CandidateRule
 from infuser.relations.classifier import Thresholds
 from infuser.relations.examples import RelationText, Triple
-from infuser.relations.extracting import extract, propose, propose_all
+from infuser.relations.extraction import extract, propose, propose_all
 from infuser.relations.model import AttentionRelations
 from infuser.types import Span
 
@@ -72,7 +72,7 @@ def test_triples_of_raw_text_are_found(fitted):
 
 
 def test_only_what_passes_the_thresholds_is_told(fitted):
-    proposals = propose_all(fitted, TEST, NAMES)
+    proposals = [of_text for of_text, _ in propose_all(fitted, TEST, NAMES)]
     passing = [[one.found.triple for one in of_text if one.accepted(fitted.thresholds_)] for of_text in proposals]
     found = [[one.triple for one in of_text] for of_text in extract(fitted, TEST, NAMES)]
     assert found == passing
@@ -132,7 +132,7 @@ def test_many_pairs_are_chosen_from_as_one_by_one():
             ):
                 kept.append(row)
         assert 1 < len(kept) < 40
-        assert extracting._best_rows(triples, score, 100) == sorted(100 + row for row in kept)
+        assert extraction._best_rows(triples, score, 100) == sorted(100 + row for row in kept)
 
 
 def share(one, other):
@@ -211,7 +211,7 @@ def test_the_heads_that_decided_are_those_that_added_most(talkative, n_heads):
 
 
 def test_texts_without_end_are_read_some_at_a_time(fitted, monkeypatch):
-    monkeypatch.setattr(extracting, "_TEXTS", 4)
+    monkeypatch.setattr(extraction, "_TEXTS", 4)
     taken = 0
 
     def endless():
@@ -232,7 +232,7 @@ def test_portions_and_company_change_nothing(fitted, monkeypatch):
     whole = list(extract(fitted, texts, NAMES, max_words=20))
     for name, value in (("_TRIPLES", 1), ("_TRIPLES", 17), ("_TEXTS", 1)):
         with monkeypatch.context() as patch:
-            patch.setattr(extracting, name, value)
+            patch.setattr(extraction, name, value)
             parts = list(extract(fitted, texts, NAMES, max_words=20))
         assert [places(one) for one in parts] == [places(one) for one in whole]
         for one, other in zip(parts, whole, strict=True):

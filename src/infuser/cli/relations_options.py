@@ -1,0 +1,140 @@
+"""What the commands around relations share: their data, fitted models and the sources of spans."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+from rich.console import Console
+
+from infuser.cli.console import loading, print_skipped, warn
+from infuser.errors import CheckpointError, InputError
+from infuser.types import Source
+from infuser.words import counted
+
+if TYPE_CHECKING:
+    from infuser.relations.candidates import CandidateRule
+    from infuser.relations.examples import RelationText
+    from infuser.relations.model import AttentionRelations
+
+DATA = "Texts whose relations are known: JSON lines, or a file of T-REx, DocRED, FewRel, SemEval-2010-8."
+FittedModel = Annotated[Path, typer.Argument(metavar="MODEL", help="A folder that `infuser relations fit` wrote.")]
+EncoderNow = Annotated[
+    str | None,
+    typer.Option("--encoder", help="Where the encoder that it was fitted on lies now.", show_default="as saved"),
+]
+
+
+@dataclass(frozen=True, slots=True)
+class RelationDataOptions:
+    """How texts with known relations are written."""
+
+    format: Annotated[
+        Literal["auto", "jsonl", "trex", "docred", "fewrel", "semeval"],
+        typer.Option("--format", help="How relations are written: ours, jsonl, or that of a data set."),
+    ] = "auto"
+    labels: Annotated[
+        Path | None,
+        typer.Option("--labels", metavar="FILE", help="Names of relations: id<TAB>name, or .json.", show_default=False),
+    ] = None
+    sentences: Annotated[
+        bool,
+        typer.Option("--sentences", help="Cut DocRED's documents into sentences; facts that lie in none are left out."),
+    ] = False
+
+    def read(self, paths: Sequence[Path]) -> list[RelationText]:
+        """Return the texts of all files, at least one of which states a relation; print what was left out."""
+        from infuser.relations.examples import count_relations
+        from infuser.relations.readers import read_relations
+        from infuser.sources.lists import read_aliases
+        from infuser.tables.skipped import Skipped
+
+        names = None if self.labels is None else {id: of_id[0] for id, of_id in read_aliases([self.labels]).items()}
+        skipped, left_out = Skipped(), Counter[str]()
+        texts = [
+            text
+            for path in paths
+            for text in read_relations(
+                path, self.format, skipped=skipped, labels=names, split_sentences=self.sentences, left_out=left_out
+            )
+        ]
+        print_skipped(skipped)
+        if left_out:
+            warn(f"{counted(left_out.total(), 'fact')} left out: no sentence mentions both entities.")
+        if not count_relations(texts):
+            named = ", ".join(map(str, paths))
+            raise InputError(
+                f"None of the {counted(len(texts), 'text')} in {named} states a relation. A line of such a file: "
+                '{"text": "Bern is the capital of Switzerland.", "triples": [{"head": [23, 34], "tail": [0, 4], '
+                '"relation": "P36"}]}'
+            )
+        return texts
+
+
+def _limit(help: str) -> Any:
+    panel = "Which triples of a text are candidates (documents need more than sentences)"
+    return typer.Option(min=1, rich_help_panel=panel, help=help)
+
+
+@dataclass(frozen=True, slots=True)
+class CandidateOptions:
+    """Which triples of a text are candidates."""
+
+    max_spans: Annotated[int, _limit("Spans that are paired, the first ones of a window.")] = 400
+    max_pairs: Annotated[int, _limit("Ordered pairs of spans, the nearest ones.")] = 1000
+    max_triggers: Annotated[int, _limit("Triggers tried for each pair.")] = 3
+    max_distance: Annotated[int, _limit("Words between the two spans of a pair.")] = 60
+
+    def rule(self) -> CandidateRule:
+        """Return the same for the library."""
+        from infuser.relations.candidates import CandidateRule
+
+        return CandidateRule(self.max_spans, self.max_pairs, self.max_triggers, self.max_distance)
+
+
+@dataclass(frozen=True, slots=True)
+class FittedOptions:
+    """Where a fitted model's encoder lies, and other thresholds."""
+
+    gate: Annotated[
+        float | None,
+        typer.Option(
+            min=0, max=1, help="Return triples that are related with more than this.", show_default="the model's"
+        ),
+    ] = None
+    best: Annotated[
+        float | None,
+        typer.Option(min=0, max=1, help="And whose best relation has more than this.", show_default="the model's"),
+    ] = None
+    encoder: EncoderNow = None
+
+    def open(self, folder: Path) -> AttentionRelations:
+        """Return a fitted model with its encoder on the fastest device."""
+        with loading(Console(stderr=True), "the model"):
+            from infuser.hosts.loading import to_fastest_device
+            from infuser.relations.model import AttentionRelations
+
+            model = AttentionRelations.load(folder, encoder=self.encoder)
+            to_fastest_device(model.opened().model)
+        model.set_thresholds(self.gate, self.best)
+        return model
+
+
+def sources_of(folder: Path, given: Sequence[Source], *, otherwise: str = "") -> list[Source]:
+    """Return the given sources, else those saved with a model; `otherwise` says what can be done without."""
+    from infuser.relations.saving import load_sources
+
+    name_some = "Name some, such as --source spacy-entities --source spacy-phrases, or --entities FILE."
+    try:
+        found = list(given) or load_sources(folder)
+    except CheckpointError as error:
+        raise CheckpointError(f"{error} {name_some}") from error
+    if not found:
+        raise InputError(
+            f"{folder} was fitted without sources, so nothing finds spans to relate. {name_some}{otherwise}"
+        )
+    return found

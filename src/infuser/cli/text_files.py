@@ -1,0 +1,84 @@
+"""Options of commands that read the texts of files, or one text, and write what they find as JSON lines."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+import typer
+
+from infuser.errors import InputError
+from infuser.files import whole_file
+from infuser.progress import progress_bar
+
+_T = TypeVar("_T")
+
+
+@dataclass(frozen=True, slots=True)
+class TextFileOptions:
+    """Which texts are read, and where the JSON lines about them go."""
+
+    files: Annotated[
+        list[Path] | None,
+        typer.Argument(
+            metavar="[FILE...|-]",
+            help="Texts: .txt (a text per line), .csv, .tsv, .jsonl, .json or .parquet; - reads standard input.",
+            show_default=False,
+        ),
+    ] = None
+    out: Annotated[
+        Path | None, typer.Option(help="JSON-lines file to write. [default: standard output]", show_default=False)
+    ] = None
+    text: Annotated[str | None, typer.Option(help="One text instead of files.", show_default=False)] = None
+    text_column: Annotated[str, typer.Option(help="Column that holds the text.")] = "text"
+    no_text: Annotated[bool, typer.Option("--no-text", help="Leave the texts themselves out of the file.")] = False
+
+    def count(self) -> int | None:
+        """Check the options and read all files once, so that a broken line is found before an hour of work, not after.
+
+        Return the number of texts; None for standard input, which can be read only once.
+        """
+        from infuser.tables.files import STDIN
+
+        files = self.files or []
+        if bool(files) == (self.text is not None):
+            raise InputError("Give either files (or - for standard input) or --text TEXT.")
+        if self.out is not None and any(
+            self.out.exists() and path.exists() and self.out.samefile(path) for path in files
+        ):
+            raise InputError(f"--out {str(self.out)!r} is a file that is read. Choose another name.")
+        return None if STDIN in files else sum(1 for _ in self._texts())
+
+    def each(self, find: Callable[[Iterator[str]], Iterable[_T]]) -> Iterator[tuple[Path, str, _T]]:
+        """Yield each text with its file and what `find` returns for it; `find` may read ahead."""
+        beside, texts = itertools.tee(self._texts())
+        for (path, text), found in zip(beside, find(text for _, text in texts), strict=True):
+            yield path, text, found
+
+    def about(self, path: Path, text: str, **further: Any) -> dict[str, Any]:
+        """Return how a record about a text begins: its file if there are several, and the text unless --no-text."""
+        several = len(self.files or ()) > 1
+        return ({"file": str(path)} if several else {}) | further | ({} if self.no_text else {"text": text})
+
+    @contextmanager
+    def writing(self, what: str, n_texts: int | None) -> Iterator[Callable[[Iterable[dict[str, Any]]], None]]:
+        """Give a function that writes the records of one text; a file is written whole or not at all."""
+        target = whole_file(self.out) if self.out is not None else nullcontext(sys.stdout)
+        with target as file, progress_bar(what, n_texts, unit="texts") as bar:
+
+            def write(records: Iterable[dict[str, Any]]) -> None:
+                file.writelines(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
+                bar.advance()
+
+            yield write
+
+    def _texts(self) -> Iterator[tuple[Path, str]]:
+        from infuser.linking.texts import read_texts
+
+        return ((path, text) for path in self.files or () for text in read_texts(path, self.text_column))

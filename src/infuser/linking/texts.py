@@ -1,0 +1,72 @@
+"""Reads texts and documents for linkers and extractors from files of any kind."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import TypeVar
+
+from infuser.errors import InputError
+from infuser.linking.windows import cut_windows
+from infuser.tables.examples import Columns, read_examples
+from infuser.tables.files import STDIN, BadRow, kind_of_file, read_lines
+
+_T = TypeVar("_T")
+
+
+def read_texts(path: Path, column: str = "text") -> Iterator[str]:
+    """Yield the texts of a file: every line of a .txt as it is, else the rows of a table."""
+    if path != STDIN and kind_of_file(path) == ".txt":
+        for _, line in read_lines(path):
+            if isinstance(line, BadRow):
+                raise line
+            yield line.rstrip("\r\n")
+        return
+    for _, example in read_examples(path, Columns(column)):
+        # on standard input, a tab would part a text from its pair; here it is a space like any other
+        both = path == STDIN and example["pair"] is not None
+        yield f"{example['text']}\t{example['pair']}" if both else example["text"]
+
+
+def read_documents(path: Path, column: str = "text") -> Iterator[list[str]]:
+    """Yield the documents of a file as lists of parts, as BERT's pretraining reads them.
+
+    In a .txt a line is a sentence and a blank line ends a document; in a table each row is a document of one part.
+    """
+    if path == STDIN or kind_of_file(path) != ".txt":
+        yield from ([text] for text in read_texts(path, column) if text.strip())
+        return
+    document: list[str] = []
+    for line in read_texts(path):
+        if line.strip():
+            document.append(line.strip())
+        elif document:
+            yield document
+            document = []
+    if document:
+        yield document
+
+
+def read_windows(paths: Sequence[Path], column: str, limit: int | None, max_words: int) -> list[str]:
+    """Return the texts of all files, the first `limit` of them, long ones as windows."""
+    texts = (text for text in _all(paths, column, read_texts) if text.strip())
+    return _some(paths, [text[a:b] for text in islice(texts, limit) for a, b in cut_windows(text, max_words)])
+
+
+def read_document_windows(paths: Sequence[Path], column: str, limit: int | None, max_words: int) -> list[list[str]]:
+    """Return the documents of all files, the first `limit` of them, as lists of parts of up to `max_words` words."""
+    documents = islice(_all(paths, column, read_documents), limit)
+    return _some(
+        paths, [[part[a:b] for part in document for a, b in cut_windows(part, max_words)] for document in documents]
+    )
+
+
+def _all(paths: Sequence[Path], column: str, read: Callable[[Path, str], Iterator[_T]]) -> Iterator[_T]:
+    return (one for path in paths for one in read(path, column))
+
+
+def _some(paths: Sequence[Path], read: list[_T]) -> list[_T]:
+    if not read:
+        raise InputError(f"There is not one text in {', '.join(map(str, paths))}.")
+    return read
