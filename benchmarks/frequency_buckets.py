@@ -71,8 +71,8 @@ from infuser.knowledge.graph.build import build_graph
 from infuser.knowledge.graph.store import save_graph
 from infuser.knowledge.readers import read_facts
 from infuser.knowledge.readers.wikidata_small import read_wikidata_small
+from infuser.sources.entity_statistics import count_entities
 from infuser.sources.placebo import shuffle
-from infuser.sources.surroundings import count_entities
 from infuser.stats.comparison import ArmScores, compare, signed_range
 from infuser.stats.metrics import mean_metric
 from infuser.tables.skipped import Skipped

@@ -54,8 +54,8 @@ from infuser.files import write_whole
 from infuser.hosts.loading import load_model, load_tokenizer, longest_input
 from infuser.knowledge.readers.wordnet import read_synsets
 from infuser.sources.corruption import corrupt
+from infuser.sources.entity_statistics import count_entities
 from infuser.sources.placebo import shuffle
-from infuser.sources.surroundings import count_entities
 from infuser.stats.intervals import t_interval
 from infuser.tasks.query_ads import QueryAds, build_query_ads
 from infuser.types import Annotations, Source, join_pair

@@ -30,7 +30,7 @@ from infuser.files import write_whole
 from infuser.knowledge.graph.build import build_graph
 from infuser.knowledge.graph.store import save_graph
 from infuser.knowledge.readers import read_facts
-from infuser.sources.surroundings import count_entities
+from infuser.sources.entity_statistics import count_entities
 from infuser.tables.skipped import Skipped
 from infuser.types import Annotations, entity_key
 

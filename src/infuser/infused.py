@@ -17,7 +17,8 @@ from infuser.hosts.loading import load_model, load_tokenizer, longest_input
 from infuser.methods import Kam
 from infuser.saving import load_parts, restore, save_parts
 from infuser.signals import Collator
-from infuser.types import Method, Source, offer_terms
+from infuser.signals.candidates import bases_among
+from infuser.types import GivesUpBases, HasBases, Method, Source, offer_terms
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,30 +67,28 @@ class Infused:
 
     def without(self, base: str) -> Infused:
         """Take one knowledge base out of the model and return what is left; the others stay where they are."""
-        method: Any = self.method
-        if not hasattr(method, "without"):
-            raise InputError(f"{type(method).__name__} cannot give up one source; infuse the checkpoint without it.")
-        left = tuple(source for source in self.sources if getattr(source, "name", None) != base)
-        return replace(self, method=method.without(self.model, base), sources=left)
+        if not isinstance(self.method, GivesUpBases):
+            raise InputError(
+                f"{type(self.method).__name__} cannot give up one source; infuse the checkpoint without it."
+            )
+        method = self.method.without(self.model, base)
+        gone = [place for place, source in bases_among(self.sources).items() if source.name == base]
+        left = tuple(source for place, source in enumerate(self.sources) if place not in gone)
+        return replace(self, method=method, sources=left)
 
     def with_sources(self, sources: Sequence[Source]) -> Infused:
         """Return the same model with other sources in the place of its own, such as a base that knows more entities."""
-        shape, given = (
-            [(type(one), getattr(one, "name", ""), getattr(one, "dim", 0)) for one in of]
-            for of in (self.sources, sources)
-        )
-        if shape != given:
-            raise SourceError(
-                f"This model was infused with {shape}; {given} cannot take their place (kind, name, size)."
-            )
+        own, given = _shapes(self.sources), _shapes(sources)
+        if own != given:
+            raise SourceError(f"This model was infused with {own}; {given} cannot take their place (kind, name, size).")
         return replace(self, sources=tuple(sources))
 
     def freeze(self, base: str, frozen: bool = True) -> None:
         """Let the weights of one knowledge base stay as they are while others learn, or learn again."""
-        knowledge: Any = getattr(self.model.base_model, "knowledge", {})
-        if base not in knowledge:
-            raise InputError(f"There is no knowledge base {base!r} in this model; it has {list(knowledge)}.")
-        knowledge[base].requires_grad_(not frozen)
+        bases = self.method.bases(self.model) if isinstance(self.method, HasBases) else {}
+        if base not in bases:
+            raise InputError(f"There is no knowledge base {base!r} in this model; it has {list(bases)}.")
+        bases[base].requires_grad_(not frozen)
 
     def reading_tokenizer(self) -> PreTrainedTokenizerBase:
         """Return a tokenizer that also reads knowledge, for clients that call a tokenizer and then the model."""
@@ -113,6 +112,13 @@ class Infused:
         return self.model
 
 
+def _shapes(sources: Sequence[Source]) -> list[tuple[type[Source], str, int]]:
+    """Return kind of each source and, of knowledge bases, name and size of vectors: what a model's weights fit to."""
+    bases = bases_among(sources)
+    named = {place: (base.name, base.dim) for place, base in bases.items()}
+    return [(type(source), *named.get(place, ("", 0))) for place, source in enumerate(sources)]
+
+
 def infuse(
     checkpoint_or_model: str | Path | PreTrainedModel,
     method: Method | None = None,
@@ -133,7 +139,7 @@ def infuse(
     if not listed:
         raise SourceError("infuse() needs at least one source of knowledge, e.g. sources=[Entities({'Bern': 'city'})].")
     for source in listed:
-        if not hasattr(source, "annotate"):
+        if not isinstance(source, Source):
             raise SourceError(f"{source!r} is not a source: it has no annotate(texts). See docs/guides/new-source.md.")
     if isinstance(checkpoint_or_model, PreTrainedModel):
         model, base = checkpoint_or_model, checkpoint_or_model.name_or_path or None

@@ -28,6 +28,7 @@ from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerB
 from infuser.errors import CheckpointError, UnknownNameError
 from infuser.files import whole_folder
 from infuser.hosts import is_new_weight, plain_config, plain_state
+from infuser.hosts.anatomy import NEW
 from infuser.hosts.checkpoints import CARD
 from infuser.hosts.loading import load_tokenizer, settle
 from infuser.registry import METHODS
@@ -135,7 +136,7 @@ def restore(model: PreTrainedModel, checkpoint: Path) -> None:
             found |= {name: file.get_tensor(name) for name in file.keys() if is_new_weight(name)}  # noqa: SIM118
     if found:
         _fill(model, _renamed(model, found), checkpoint)
-    elif (checkpoint / _NEW).is_file() and hasattr(model.base_model, "knowledge"):
+    elif (checkpoint / _NEW).is_file() and NEW in model.base_model._modules:
         new = {name: tensor for name, tensor in _read_new(checkpoint / _NEW).items() if is_new_weight(name)}
         named = _renamed(model, new)
         own = {name: tensor.shape for name, tensor in model.state_dict().items() if is_new_weight(name)}

@@ -1,4 +1,4 @@
-"""The shared words: Span, Link, Term, Candidate, Annotations.
+"""The shared words: Span, Link, Term, Candidate, Annotations; and the protocols of sources and methods.
 
 Everything here speaks of characters of one text. A sentence pair is one text too: its two sides joined by
 `PAIR_BREAK`, so that a source needs to know nothing about pairs and a link may lead from one side to the other.
@@ -6,11 +6,15 @@ Everything here speaks of characters of one text. A sentence pair is one text to
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Protocol, Self, runtime_checkable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+    from torch import nn
     from transformers import PreTrainedModel
 
 PAIR_BREAK = "\n\n"
@@ -81,6 +85,11 @@ class Source(Protocol):
 
     def annotate(self, texts: Sequence[str]) -> list[Annotations]: ...
 
+
+@runtime_checkable
+class RegisteredSource(Source, Protocol):
+    """A source in the registry, which can also build a miniature of itself."""
+
     @classmethod
     def tiny(cls) -> Self:
         """Return a working miniature, for contract tests and docs."""
@@ -88,10 +97,82 @@ class Source(Protocol):
 
 
 @runtime_checkable
+class WrapsSource(Source, Protocol):
+    """A source that selects from, or caches, what another one finds."""
+
+    source: Source
+
+
+@runtime_checkable
 class OffersTerms(Protocol):
     """A source that may add auxiliary words: up to `n_terms` of them per text."""
 
     n_terms: int
+
+
+@runtime_checkable
+class DrawsPerEpoch(Protocol):
+    """A source of whose spans each epoch of training injects only some."""
+
+    def drawn(self, found: Annotations, *, seed: int, epoch: int) -> list[bool]:
+        """Return which spans of its own annotations are injected in this epoch."""
+        ...
+
+
+@runtime_checkable
+class SavesSettings(Protocol):
+    """A source that says itself which settings are saved, as data that JSON can hold, and how they are read back."""
+
+    def to_json(self) -> dict[str, Any]: ...
+
+    @classmethod
+    def from_json(cls, settings: Mapping[str, Any]) -> Self: ...
+
+
+@runtime_checkable
+class SavesFiles(Protocol):
+    """A source that writes files of its own into a folder and reads them back."""
+
+    def save(self, directory: Path) -> None: ...
+
+    @classmethod
+    def load(cls, directory: Path) -> Self: ...
+
+
+@runtime_checkable
+class FindsMentions(Protocol):
+    """A source that looks mentions up in a store of candidates."""
+
+    @property
+    def finder(self) -> Any: ...
+
+
+@runtime_checkable
+class HasGraph(Protocol):
+    """A source that knows how entities are connected."""
+
+    @property
+    def graph_store(self) -> Any: ...
+
+
+@runtime_checkable
+class HasEntityVectors(Protocol):
+    """A knowledge base: a source that offers candidates and has a vector for each of these entities."""
+
+    name: str
+    """Tells it from other knowledge bases of the same model."""
+
+    @property
+    def dim(self) -> int:
+        """How many numbers a vector has."""
+        ...
+
+    @property
+    def store(self) -> Any: ...
+
+    def look_up(self, candidates: tuple[Candidate, ...]) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
+        """Return the rows of vectors and the priors of one span's candidates."""
+        ...
 
 
 @runtime_checkable
@@ -103,9 +184,44 @@ class Method(Protocol):
     def detach(self, host: PreTrainedModel) -> None: ...
 
 
+@runtime_checkable
+class HasBases(Protocol):
+    """A method that adds weights for each knowledge base."""
+
+    def bases(self, host: PreTrainedModel) -> dict[str, nn.Module]:
+        """Return the new weights of each knowledge base by its name."""
+        ...
+
+
+@runtime_checkable
+class GivesUpBases(Protocol):
+    """A method that can take one knowledge base out of a host and leave the others."""
+
+    def without(self, host: PreTrainedModel, name: str) -> Self:
+        """Take a knowledge base out and return the settings of those that are left."""
+        ...
+
+
+@runtime_checkable
+class HasLinkers(Protocol):
+    """A method that scores what each mention means."""
+
+    def linkers(self, host: PreTrainedModel) -> dict[str, Any]:
+        """Return the layer that holds each knowledge base's `linker`, with its `threshold`, by the base's name."""
+        ...
+
+
+def innermost(source: Source) -> Source:
+    """Return the source inside all wrappers."""
+    while isinstance(source, WrapsSource):
+        source = source.source
+    return source
+
+
 def offer_terms(sources: Iterable[Source]) -> bool:
     """Return whether any source may offer auxiliary terms, so that the method makes room for them."""
-    return any(isinstance(source, OffersTerms) and source.n_terms > 0 for source in sources)
+    inside = map(innermost, sources)
+    return any(isinstance(source, OffersTerms) and source.n_terms > 0 for source in inside)
 
 
 def join_pair(text: str, pair: str | None) -> str:
@@ -114,7 +230,7 @@ def join_pair(text: str, pair: str | None) -> str:
 
 
 def entity_key(text: str, span: Span) -> str:
-    """Return what tells the entity of a span from others: its id or, where there is none, its words in lower case."""
+    """Return the key of a span's entity: its id, else its words in lower case."""
     return span.id or " ".join(text[span.start : span.end].casefold().split())
 
 

@@ -36,9 +36,15 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 import infuser
+from infuser.errors import InputError
 from infuser.hosts import is_new_weight
 from infuser.methods import kam, kam_scores
 from infuser.registry import METHODS
+from infuser.signals.candidates import bases_among
+from infuser.types import GivesUpBases, HasBases, HasLinkers, Method
+
+CLAIMS: dict[str, set[type]] = {"kam": set(), "kar": {HasBases, HasLinkers, GivesUpBases}, "ernie": {HasBases}}
+"""What each method offers beyond `attach` and `detach`."""
 
 every_method = pytest.mark.parametrize("method", list(METHODS))
 everywhere = pytest.mark.parametrize(("host", "head"), every_host_and_head())
@@ -46,6 +52,27 @@ everywhere = pytest.mark.parametrize(("host", "head"), every_host_and_head())
 
 def test_the_methods_are_registered() -> None:
     assert {"ernie", "kam", "kar"} <= set(METHODS)
+
+
+@every_method
+def test_a_method_offers_what_it_claims_and_the_rest_is_a_clear_error(method: str) -> None:
+    infused = infuse_tiny("bert", method=method)
+    offered = {protocol for protocol in (HasBases, HasLinkers, GivesUpBases) if isinstance(infused.method, protocol)}
+    assert isinstance(infused.method, Method)
+    assert offered == CLAIMS[method]
+    names = [base.name for base in bases_among(infused.sources).values()]
+    if isinstance(infused.method, HasBases):
+        assert list(infused.method.bases(infused.model)) == names
+    if isinstance(infused.method, HasLinkers):
+        assert all(layer.linker is not None for layer in infused.method.linkers(infused.model).values())
+    if isinstance(infused.method, GivesUpBases):
+        left = infused.without(names[0])
+        assert [base.name for base in bases_among(left.sources).values()] == names[1:]
+    else:
+        with pytest.raises(InputError, match=f"{type(infused.method).__name__} cannot give up one source"):
+            infused.without("base")
+    with pytest.raises(InputError, match="There is no knowledge base 'nobody'"):
+        infused.freeze("nobody")
 
 
 # 1. No knowledge, no change.

@@ -18,7 +18,22 @@ import infuser.sources  # noqa: F401  registers them
 from infuser.errors import MissingExtraError
 from infuser.registry import SOURCES
 from infuser.sources.storage import load_source, save_source
-from infuser.types import PAIR_BREAK, Annotations, Source, join_pair
+from infuser.types import (
+    PAIR_BREAK,
+    Annotations,
+    DrawsPerEpoch,
+    FindsMentions,
+    HasEntityVectors,
+    HasGraph,
+    OffersTerms,
+    RegisteredSource,
+    SavesFiles,
+    SavesSettings,
+    Source,
+    WrapsSource,
+    innermost,
+    join_pair,
+)
 
 BUILT_IN = [
     "bracketed-phrases",
@@ -36,6 +51,20 @@ BUILT_IN = [
     "stanza-phrases",
     "token-classifier",
 ]
+CAPABILITIES: tuple[type, ...] = (
+    *(DrawsPerEpoch, FindsMentions, HasEntityVectors, HasGraph),
+    *(OffersTerms, SavesFiles, SavesSettings, WrapsSource),
+)
+CLAIMS: dict[str, set[type]] = {
+    **{name: {SavesSettings} for name in BUILT_IN},
+    "candidates": {FindsMentions, SavesSettings},
+    "correlation": {OffersTerms, SavesSettings},
+    "graph": {HasGraph, SavesSettings},
+    "knowledge-base": {HasEntityVectors, SavesFiles},
+    "phrases": set(),
+    "selective": {DrawsPerEpoch, SavesFiles, WrapsSource},
+}
+"""What each source offers beyond `annotate`."""
 TEXTS = [
     join_pair("buy glipizide", "Fred Meyer Pharmacy Near Me"),
     "Bern lies on the Aare, far from New York and its New York Times.",
@@ -117,7 +146,44 @@ def test_sources_load_without_torch() -> None:
 
 
 def test_source_fulfils_the_protocol(source: Source) -> None:
-    assert isinstance(source, Source)
+    assert isinstance(source, RegisteredSource)
+
+
+def test_every_source_offers_what_it_claims_and_nothing_else(source: Source) -> None:
+    offered = {protocol for protocol in CAPABILITIES if isinstance(source, protocol)}
+    assert offered >= CLAIMS[SOURCES.name_of(source)]
+    if not isinstance(source, WrapsSource):  # a wrapper passes on what the source inside it offers
+        assert offered == CLAIMS[SOURCES.name_of(source)]
+
+
+def test_what_a_source_offers_works(source: Source, tmp_path: Path) -> None:
+    answers = source.annotate(TEXTS)
+    if isinstance(source, OffersTerms):
+        assert max(len(found.terms) for found in answers) <= source.n_terms
+    else:
+        assert not any(found.terms for found in answers)
+    if isinstance(source, SavesSettings) and not isinstance(source, WrapsSource):
+        assert type(source).from_json(source.to_json()).annotate(TEXTS) == answers
+    if isinstance(source, SavesFiles):
+        source.save(tmp_path)
+        assert type(source).load(tmp_path).annotate(TEXTS) == answers
+    if isinstance(source, DrawsPerEpoch):
+        for found in answers:
+            stays = source.drawn(found, seed=0, epoch=1)
+            assert len(stays) == len(found.spans) and stays == source.drawn(found, seed=0, epoch=1)
+    if isinstance(source, HasGraph):
+        assert source.graph_store.n_entities
+    if isinstance(source, FindsMentions):
+        found = source.finder.find(TEXTS)
+        assert [len(of_text) for of_text in found] == [len(one.spans) for one in answers]
+    if isinstance(source, HasEntityVectors):
+        assert source.name.isidentifier() and source.store.dim == source.dim
+        for candidates in (of_span for found in answers for of_span in found.candidates):
+            rows, priors = source.look_up(candidates)
+            assert len(rows) == len(priors) == len(candidates)
+            assert [source.store.id_of(int(row)) for row in rows] == [candidate.id for candidate in candidates]
+    if isinstance(source, WrapsSource):
+        assert isinstance(innermost(source), Source) and not isinstance(innermost(source), WrapsSource)
 
 
 def test_each_text_gets_one_sound_answer(source: Source) -> None:

@@ -68,7 +68,7 @@ def test_a_weight_is_rarity_and_half_of_the_near_entities_between_five_and_twent
     odds = {span.id: odds for span, odds in zip(weighed[0].spans, weighed[0].odds, strict=True)}
     assert odds == {"e0": 1 + 0.5 * 5, "e1": 0.5 * 5, "far": 0.5 * 5, "hub": 1 + 0.5 * 5}  # 2 near, 2, 0, 2
     assert set(weighed[1].odds) == {1 + 0.5 * 20, 0.5 * 20}  # 29 near, of which 20 count
-    assert sampling.surroundings(graph).n_near(["e0", "e1", "far", "hub", "nobody"], 6) == [2, 2, 0, 2, 0]
+    assert sampling.statistics(graph).n_near(["e0", "e1", "far", "hub", "nobody"], 6) == [2, 2, 0, 2, 0]
     (once,) = Sampling(frequencies=counts, fewest=0, hops=1).select([few], graph)
     assert once.odds == (1 + 0.5, 0.5, 0.0, 1 + 1.0)
 
@@ -88,7 +88,7 @@ def test_counts_come_from_numbers_from_folders_or_from_the_source_itself(tmp_pat
     assert Sampling(tmp_path / "notes").select([found], Entities({"x": "y"}))[0].odds == (2.5, 2.5)
     assert Sampling({"Q70": 3}).select([found], candidates)[0].odds == (3.5, 3.5)
     base = KnowledgeBase.tiny()
-    assert Sampling().surroundings(base).count("Q60") == 60
+    assert Sampling().statistics(base).count("Q60") == 60
 
 
 def test_a_draw_depends_on_text_epoch_and_both_seeds_alone() -> None:

@@ -20,6 +20,7 @@ from infuser.hosts.loading import longest_input
 from infuser.hosts.watching import answering
 from infuser.linking.mentions import Mention
 from infuser.methods.entity_reader import Trace
+from infuser.methods.kar import KarLayer
 from infuser.signals import Collator, draw_maps
 from infuser.signals.candidates import bases_among
 from infuser.signals.long_texts import shorten
@@ -264,7 +265,8 @@ def _mentions(
     knowledge: Any = infused.model.base_model.knowledge
     mentions: list[Mention] = []
     for place, base in bases_among(infused.sources).items():
-        threshold = getattr(knowledge[base.name], "threshold", None)
+        layer = knowledge[base.name]
+        threshold = layer.threshold if isinstance(layer, KarLayer) else None
         told = mentions_in(base.name, 0, found[place], batch, trace, -np.inf if threshold is None else threshold)
         # a linker decides by its threshold; without one, what was put into the text says what was chosen
         told = without_overlaps(told) if threshold is not None else [chosen_by_weight(one) for one in told]

@@ -9,7 +9,8 @@ from typing import Any
 
 from infuser.analysis.diagnose.buckets import EDGES, bucket_name
 from infuser.errors import InputError
-from infuser.sources.selective import Selective
+from infuser.sources.sampling import Sampling
+from infuser.sources.selective import ExplainedStrategy, Selective
 from infuser.types import Annotations, Span, entity_key
 
 
@@ -132,31 +133,32 @@ class _Reasons:
 
     def __init__(self, selective: Selective) -> None:
         self._strategy: Any = selective.strategy
-        opened = getattr(selective.strategy, "surroundings", None)
-        self._around = None if opened is None else opened(selective.source)
+        self._statistics = None
+        if isinstance(selective.strategy, Sampling):
+            self._statistics = selective.strategy.statistics(selective.source)
         self._near: dict[str, list[int]] = defaultdict(lambda: [0, 0, 0])  # texts, near, others
         self._dropped: dict[str, str] = {}
 
     def look(self, found: Annotations, entities: list[str]) -> None:
         """Note why mentions of one text are left out, or how connected its entities are."""
-        if hasattr(self._strategy, "why"):
+        if isinstance(self._strategy, ExplainedStrategy):
             for span in found.spans:  # two mentions of an entity may differ in their words
                 key = entity_key(found.text, span)
                 why = self._strategy.why(key, entity_key(found.text, Span(span.start, span.end)))
                 if why is not None:
                     self._dropped.setdefault(key, why)
-        if self._around is None:
+        if self._statistics is None:
             return
-        for key, n_near in zip(entities, self._around.n_near(entities, self._strategy.hops), strict=True):
+        for key, n_near in zip(entities, self._statistics.n_near(entities, self._strategy.hops), strict=True):
             noted = self._near[key]
             noted[0], noted[1], noted[2] = noted[0] + 1, noted[1] + n_near, noted[2] + len(entities) - 1
 
     def frequency(self, key: str) -> int:
-        return 0 if self._around is None else self._around.count(key)
+        return 0 if self._statistics is None else self._statistics.count(key)
 
     def known_relations(self, linked: Mapping[str, int]) -> list[RelationFate]:
         """Return the relations whose links the strategy leaves out, of those that were found."""
-        if not hasattr(self._strategy, "why_relation"):
+        if not isinstance(self._strategy, ExplainedStrategy):
             return []
         fates = [
             RelationFate(relation, n, self._strategy.why_relation(relation) or "") for relation, n in linked.items()
@@ -164,12 +166,12 @@ class _Reasons:
         return sorted((one for one in fates if one.why), key=lambda one: (-one.n_links, one.relation))
 
     def why(self, key: str) -> str:
-        if self._around is None:
-            return self._dropped.get(key, "kept") if hasattr(self._strategy, "why") else ""
+        if self._statistics is None:
+            return self._dropped.get(key, "kept") if isinstance(self._strategy, ExplainedStrategy) else ""
         count, rare = self.frequency(key), self._strategy.rare
         n_texts, n_near, n_others = self._near[key]
         often = f"frequent, in {count:,} texts" if count >= rare else f"rare, in {count:,} texts"
-        if self._around.graph is None:
+        if self._statistics.graph is None:
             return often
         return f"{often}; {n_near / n_texts:.1f} of {n_others / n_texts:.1f} others within {self._strategy.hops} hops"
 

@@ -127,8 +127,8 @@ def _question(
     """Ask the sources of the first run about test and training texts, and count entities; all before any training."""
     import infuser
     from infuser.cli.diagnose_parts import Question
+    from infuser.sources.entity_statistics import count_entities, read_counts
     from infuser.sources.selective import Selective, bare
-    from infuser.sources.surroundings import count_entities, read_counts
     from infuser.stats.metrics import get_metric
 
     metric = get_metric(arms.first.made_with["metric"])

@@ -159,7 +159,7 @@ def select(
             "--measure masked|probe and --checkpoint CHECKPOINT go together: what to measure, and of whom."
         )
     from infuser.sources import Sampling
-    from infuser.sources.surroundings import count_entities
+    from infuser.sources.entity_statistics import count_entities
 
     # before the work, so that a wrong number is known at once
     sampling = Sampling(

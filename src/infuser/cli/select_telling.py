@@ -67,10 +67,10 @@ def tell_selection(
 ) -> None:
     """Print what a strategy keeps and drops of each source."""
     from infuser.analysis.select import explain_selection
-    from infuser.sources import Selective
+    from infuser.sources import Sampling, Selective
     from infuser.sources.naming import source_names
 
-    counted_by = None if hasattr(strategy, "surroundings") else counts
+    counted_by = None if isinstance(strategy, Sampling) else counts
     for place, (name, source) in enumerate(zip(source_names(sources), sources, strict=True)):
         with counting(told, f"selecting from {name}") as tell:
             report = explain_selection(

@@ -189,7 +189,7 @@ def _longest(model: Any, tokenizer: Any, host: Host) -> int:
 def _selecting(bench: Bench, arm: Arm, sources: list[Source], data: Data) -> list[Source]:
     """Return sources that select, by what was counted in the training part."""
     from infuser.sources import Selective
-    from infuser.sources.surroundings import count_entities
+    from infuser.sources.entity_statistics import count_entities
 
     found = [one for example in data.train for one in _of_rows(example["annotations"])]
     strategy = make_sampling(bench, arm, count_entities(found))

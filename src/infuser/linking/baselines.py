@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from infuser.knowledge.candidates.store import CandidateStore
 from infuser.linking.mentions import Mention, Scored, decide, without_overlaps
-from infuser.types import Annotations, Candidate, Source
+from infuser.types import Annotations, Candidate, HasEntityVectors, Source, innermost
 
 
 def prior_only(texts: Sequence[str], base: Source, *, threshold: float = 0.0) -> list[list[Mention]]:
@@ -32,7 +32,8 @@ def entity_totals(store: CandidateStore) -> dict[str, float]:
 def _link(
     texts: Sequence[str], base: Source, score: Callable[[Candidate], float], threshold: float
 ) -> list[list[Mention]]:
-    name = getattr(base, "name", "")
+    inside = innermost(base)
+    name = inside.name if isinstance(inside, HasEntityVectors) else ""
     return [
         without_overlaps(_mention(found, place, score, threshold, name) for place in range(len(found.candidates)))
         for found in base.annotate(texts)

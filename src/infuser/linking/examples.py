@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from infuser.signals.candidates import bases_among
 from infuser.types import Annotations, Source, Span
 
 NOTHING = ""
@@ -68,4 +69,5 @@ def gold_of(linked: LinkedText, found: Annotations) -> tuple[str | None, ...]:
 
 def bases_of(sources: Iterable[Source]) -> dict[str, Source]:
     """Return the knowledge bases among sources by name."""
-    return {source.name: source for source in sources if hasattr(source, "look_up")}  # type: ignore[attr-defined]
+    sources = list(sources)
+    return {base.name: sources[place] for place, base in bases_among(sources).items()}

@@ -16,8 +16,8 @@ from infuser.linking.mentions import Mention, Scored, decide, without_overlaps
 from infuser.linking.windows import MAX_WORDS, cut_windows, move_mentions
 from infuser.methods.entity_reader import Trace, ask
 from infuser.progress import track
-from infuser.signals.candidates import Base, bases_among, part_name
-from infuser.types import Annotations
+from infuser.signals.candidates import bases_among, part_name
+from infuser.types import Annotations, HasEntityVectors, HasLinkers
 from infuser.words import find_tokens
 
 if TYPE_CHECKING:
@@ -70,11 +70,10 @@ def iter_mentions(
         yield from reader.find(some, batch_size, max_words)
 
 
-def check_linker(infused: Infused) -> dict[int, Base]:
+def check_linker(infused: Infused) -> dict[int, HasEntityVectors]:
     """Return the knowledge bases of a model that can link, by their place among its sources; raise if it cannot."""
     bases = bases_among(infused.sources)
-    knowledge: Any = getattr(infused.model.base_model, "knowledge", {})
-    if not bases or not all(hasattr(part, "linker") for _, part in knowledge.items()):
+    if not bases or not isinstance(infused.method, HasLinkers):
         raise InputError(
             f"This model has no linker: it was infused with {type(infused.method).__name__}. Infuse the checkpoint "
             "with Kar() and knowledge bases, and train it: infuser linker train, or linking.training.train_linker."

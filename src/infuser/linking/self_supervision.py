@@ -19,7 +19,8 @@ from tqdm.auto import tqdm
 
 from infuser.errors import InputError, SourceError
 from infuser.linking.examples import NOTHING
-from infuser.types import Annotations, Candidate, Source, Span
+from infuser.sources import KnowledgeBase
+from infuser.types import Annotations, Candidate, Source, Span, innermost
 
 _AT_ONCE = 256
 """Texts that a knowledge base reads in one call."""
@@ -169,8 +170,8 @@ def _read(texts: Sequence[str], bases: Mapping[str, Source], settings: SelfSuper
     for name, base in bases.items():
         found[name] = base.annotate(texts)
         # a knowledge base leaves out meanings that have no vector; whether a name has others, its candidates say
-        source: Any = getattr(base, "candidates", None)
-        offered = source.annotate(texts) if hasattr(source, "annotate") else found[name]
+        inside = innermost(base)
+        offered = inside.candidates.annotate(texts) if isinstance(inside, KnowledgeBase) else found[name]
         pairs = zip(found[name], offered, strict=True)
         sure[name] = [_sure(kept, _unambiguous(everything, settings)) for kept, everything in pairs]
     for place, text in enumerate(texts):

@@ -25,7 +25,7 @@ from infuser.linking.frozen import FrozenStates, LinkerAlone
 from infuser.linking.inference import check_linker
 from infuser.linking.masking import Masking, MaskingCollator
 from infuser.linking.objective import LinkingObjective, LinkLoss
-from infuser.methods.kar import invert
+from infuser.methods.kar import Kar, invert
 from infuser.saving import digest
 from infuser.signals.candidates import bases_among
 from infuser.training import TrainResult, TrainSettings, train
@@ -74,7 +74,7 @@ def train_linker(
             )
         finally:
             infused.model.train(False)
-        if getattr(infused.method, "start", "zero") != "zero":
+        if isinstance(infused.method, Kar) and infused.method.start != "zero":
             invert(kars[name].project, kars[name].back)  # the projection has moved since it was inverted
     return results
 

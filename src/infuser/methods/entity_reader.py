@@ -192,14 +192,14 @@ def _follow_padding(found: Found, length: Tensor, real: Tensor) -> Found:
 def sizes_of(sources: Iterable[Source], method: str) -> dict[str, int]:
     """Return the knowledge bases among sources by name with the size of their vectors, or say that there are none."""
     sources = list(sources)
-    sizes = {base.name: base.dim for base in bases_among(sources).values()}
-    if len(sizes) < len(sources):
-        other = next(source for source in sources if not hasattr(source, "look_up"))
+    bases = bases_among(sources)
+    others = [source for place, source in enumerate(sources) if place not in bases]
+    if others:
         raise SourceError(
-            f"{method} puts entities inside an encoder, but {type(other).__name__} has no entity vectors. Give it "
+            f"{method} puts entities inside an encoder, but {type(others[0]).__name__} has no entity vectors. Give it "
             "knowledge bases: KnowledgeBase(Candidates(...), vectors=...)."
         )
-    return sizes
+    return {base.name: base.dim for base in bases.values()}
 
 
 def put_in(
@@ -210,6 +210,12 @@ def put_in(
     base.knowledge = Bases(layers).to(host.device, host.dtype).train(base.training)
     base.register_forward_pre_hook(EntityReader(travel), with_kwargs=True)
     hook_blocks(host, blocks)
+
+
+def bases_in(host: PreTrainedModel) -> dict[str, Any]:
+    """Return the new weights of each knowledge base that `put_in` put into a host, by its name."""
+    knowledge: Any = host.base_model.knowledge
+    return dict(knowledge.items())
 
 
 def take_out(host: PreTrainedModel) -> None:

@@ -25,7 +25,7 @@ from transformers import PreTrainedModel
 
 from infuser.errors import InputError
 from infuser.hosts import anatomy_of, n_blocks
-from infuser.methods.entity_reader import Found, Trace, put_in, sizes_of, take_out
+from infuser.methods.entity_reader import Found, Trace, bases_in, put_in, sizes_of, take_out
 from infuser.methods.layers import MultiHead
 from infuser.registry import METHODS
 from infuser.types import Source
@@ -216,6 +216,10 @@ class Ernie:
     def detach(self, host: PreTrainedModel) -> None:
         """Take everything out again that `attach` put in."""
         take_out(host)
+
+    def bases(self, host: PreTrainedModel) -> dict[str, nn.Module]:
+        """Return the new weights of each knowledge base by its name."""
+        return bases_in(host)
 
     def places(self, host: PreTrainedModel) -> range:
         """Return the blocks of a host behind which fusions stand."""

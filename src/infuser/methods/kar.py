@@ -27,7 +27,7 @@ from transformers import PreTrainedModel
 
 from infuser.errors import InputError
 from infuser.hosts import anatomy_of, n_blocks
-from infuser.methods.entity_reader import AllTold, Found, Trace, put_in, sizes_of, take_out
+from infuser.methods.entity_reader import AllTold, Found, Trace, bases_in, put_in, sizes_of, take_out
 from infuser.methods.layers import Block, FeedForward, MultiHead
 from infuser.registry import METHODS
 from infuser.types import Source
@@ -192,10 +192,19 @@ class Kar:
         """Take everything out again that `attach` put in."""
         take_out(host)
 
+    def bases(self, host: PreTrainedModel) -> dict[str, nn.Module]:
+        """Return the new weights of each knowledge base by its name."""
+        return bases_in(host)
+
+    def linkers(self, host: PreTrainedModel) -> dict[str, KarLayer]:
+        """Return the layer that holds each knowledge base's linker by the base's name."""
+        return bases_in(host)
+
     def without(self, host: PreTrainedModel, name: str) -> Self:
         """Take one knowledge base out of a host, leave the others where they are, and return the settings of these."""
         kars: Any = host.base_model.knowledge
-        _check_name(name, kars)
+        if name not in kars:
+            raise InputError(f"There is no knowledge base {name!r} in this model; it has {', '.join(map(repr, kars))}.")
         if len(kars) == 1:
             raise InputError(f"{name!r} is the only knowledge base of this model. Take Kar out with detach().")
         del kars[name]
@@ -216,8 +225,3 @@ class Kar:
             if layer not in range(n):
                 raise InputError(f"Kar(layers={{{name!r}: {layer}}}): this host has {n} blocks, 0 to {n - 1}.")
         return dict(self.layers)
-
-
-def _check_name(name: str, kars: Any) -> None:
-    if name not in kars:
-        raise InputError(f"There is no knowledge base {name!r} in this model; it has {', '.join(map(repr, kars))}.")

@@ -16,7 +16,7 @@ which lay single texts side by side and fill up with zeros do no harm.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 import torch
@@ -25,29 +25,18 @@ from torch import Tensor
 
 from infuser.errors import InputError, SourceError
 from infuser.signals.align import Range
-from infuser.types import Annotations, Candidate
+from infuser.types import Annotations, HasEntityVectors, Source, innermost
 
 PARTS = ("spans", "candidates", "priors", "vectors")
 """What methods read."""
 
 
-class Base(Protocol):
-    """What is asked of a knowledge base: see `sources.KnowledgeBase`."""
-
-    name: str
-
-    @property
-    def store(self) -> Any: ...
-
-    @property
-    def dim(self) -> int: ...
-
-    def look_up(self, candidates: tuple[Candidate, ...]) -> tuple[NDArray[np.int64], NDArray[np.float32]]: ...
-
-
-def bases_among(sources: Iterable[Any]) -> dict[int, Base]:
+def bases_among(sources: Iterable[Source]) -> dict[int, HasEntityVectors]:
     """Return the knowledge bases among sources, by their place; two of one name are an error."""
-    bases = {place: source for place, source in enumerate(sources) if hasattr(source, "look_up")}
+    inside = enumerate(map(innermost, sources))
+    bases: dict[int, HasEntityVectors] = {
+        place: source for place, source in inside if isinstance(source, HasEntityVectors)
+    }
     names = [base.name for base in bases.values()]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
@@ -63,7 +52,7 @@ def part_name(base: str, part: str) -> str:
 
 
 def candidate_tensors(
-    base: Base,
+    base: HasEntityVectors,
     found: Sequence[Annotations],
     ranges: Sequence[Sequence[Range]],
     gold: Sequence[Sequence[str | None] | None] | None = None,
@@ -107,7 +96,7 @@ class _Text:
     """The spans of one text that the encoder reads, and the flat list of what they may mean."""
 
     def __init__(
-        self, base: Base, found: Annotations, ranges: Sequence[Range], gold: Sequence[str | None] | None
+        self, base: HasEntityVectors, found: Annotations, ranges: Sequence[Range], gold: Sequence[str | None] | None
     ) -> None:
         if len(found.candidates) != len(found.spans):
             raise InputError(
@@ -140,7 +129,7 @@ class _Text:
         self.rows, self.vectors = np.unique(np.concatenate(rows), return_inverse=True)
 
 
-def _right(base: Base, gold: str | None, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+def _right(base: HasEntityVectors, gold: str | None, rows: NDArray[np.int64]) -> NDArray[np.int64]:
     if gold is None:
         return np.full(len(rows), -1, np.int64)
     if not gold:

@@ -16,7 +16,7 @@ from infuser.signals.align import Aligned, Box, Range, align, token_ranges
 from infuser.signals.candidates import bases_among, candidate_tensors, read_golds
 from infuser.signals.examples import Row, read_labels, read_rows
 from infuser.signals.long_texts import tokenizer_inputs
-from infuser.types import Annotations, Source, Span, keep_spans
+from infuser.types import Annotations, DrawsPerEpoch, Source, Span, keep_spans
 
 _NO_LIMIT = 1_000_000
 """Transformers writes 1e30 where a tokenizer knows no longest sequence; nothing real is longer than this."""
@@ -211,7 +211,7 @@ class Collator:
         """Return what is injected in this epoch, and what the mentions that are left mean."""
         columns, golds = list(zip(*found, strict=True)), dict(golds)
         for place, source in enumerate(self.sources):
-            if not hasattr(source, "drawn"):
+            if not isinstance(source, DrawsPerEpoch):
                 continue
             stays = [source.drawn(one, epoch=epoch, seed=seed) for one in columns[place]]
             columns[place] = tuple(map(keep_spans, columns[place], stays))

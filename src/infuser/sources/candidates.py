@@ -7,24 +7,26 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
-from typing import Any, Self
+from typing import ClassVar, Self
 
 from infuser.errors import SourceError
 from infuser.knowledge.artifact import Folder
 from infuser.knowledge.candidates.mention_rule import MentionRule
 from infuser.knowledge.candidates.store import KIND, CandidateStore, MentionFinder, build_candidates, mentions_of
 from infuser.registry import SOURCES
-from infuser.sources.storage import find_folder, name_folder, settings_of
+from infuser.sources.storage import FolderSource
 from infuser.types import Annotations, Span
 
 
 @SOURCES.register("candidates")
 @dataclass(frozen=True)
-class Candidates(MentionRule):
+class Candidates(MentionRule, FolderSource):
     """Finds mentions and offers for each the entities it may mean, with priors that sum to 1.
 
     A span's id is its most probable entity. There are no links: a guess among several meanings is no tie.
     """
+
+    folder: ClassVar[tuple[str, str]] = ("mentions", KIND)
 
     mentions: str | Path | Mapping[str, Mapping[str, float]]
     """A folder that `infuser candidates build` made, or {mention: {entity id: how often it is meant}}."""
@@ -77,19 +79,6 @@ class Candidates(MentionRule):
             for entity, count in entities.items():
                 known[entity] = known.get(entity, 0) + count
         return replace(self, mentions=merged)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the settings; a folder is named with the digest of its content, not copied."""
-        settings = settings_of(self)
-        return name_folder(settings, "mentions", KIND) if isinstance(self.mentions, str) else settings
-
-    @classmethod
-    def from_json(cls, settings: Mapping[str, Any]) -> Self:
-        """Return the source of these settings; its folder must be there and unchanged."""
-        return cls(**find_folder(settings, "mentions", KIND))
-
-    def __getstate__(self) -> dict[str, Any]:
-        return settings_of(self)  # a worker opens the folder itself
 
     @classmethod
     def tiny(cls) -> Self:

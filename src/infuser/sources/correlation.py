@@ -12,13 +12,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
 from infuser.errors import SourceError
 from infuser.registry import SOURCES
-from infuser.sources.storage import find_folder, name_folder, settings_of
+from infuser.sources.storage import FolderSource
 from infuser.types import PAIR_BREAK, Annotations, Link, Span, Term
 from infuser.words import Word, find_words, readable
 
@@ -26,12 +26,10 @@ if TYPE_CHECKING:
     from infuser.knowledge.correlation.table import TieTable
     from infuser.knowledge.correlation.ties import Asked, Found
 
-_KIND = "correlation"
-
 
 @SOURCES.register("correlation")
 @dataclass(frozen=True)
-class Correlation:
+class Correlation(FolderSource):
     """Ties every two words of a text that the table knows as a pair, and adds terms that are close to the text.
 
     A tie weighs between 0 and 1: the score itself if it is normalised PMI, as in a folder unless built otherwise; any
@@ -45,6 +43,8 @@ class Correlation:
     side to a word of the other, and terms are words of the other side. The left side ends at the first paragraph break
     of a text: what people look for is short, what they find may have paragraphs. A text without a break is a left side.
     """
+
+    folder: ClassVar[tuple[str, str]] = ("scores", "correlation")
 
     scores: Mapping[tuple[str, str], float] | Iterable[tuple[str, str, float]] | str | Path
     """{("cat", "mouse"): 3.1}, or rows ("cat", "mouse", 3.1); or the folder of a table."""
@@ -134,19 +134,6 @@ class Correlation:
         first, second = (np.array([number[row[side]] for row in tied], np.int64) for side in (0, 1))
         largest = max(scores.values(), default=0.0)
         return make_table(words, first, second, np.array([score / largest for *_, score in tied], np.float64))
-
-    def __getstate__(self) -> dict[str, Any]:
-        return settings_of(self)  # a worker builds its own table, or opens the folder
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the settings; a folder is named with the digest of its content, not copied."""
-        settings = settings_of(self)
-        return name_folder(settings, "scores", _KIND) if isinstance(self.scores, Path) else settings
-
-    @classmethod
-    def from_json(cls, settings: Mapping[str, Any]) -> Self:
-        """Return the source of these settings; its folder must be there and unchanged."""
-        return cls(**find_folder(settings, "scores", _KIND))
 
     @classmethod
     def tiny(cls) -> Self:

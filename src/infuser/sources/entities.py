@@ -6,26 +6,28 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import ClassVar, Literal, Self
 
 from infuser.errors import SourceError
 from infuser.knowledge.artifact import kind_of
 from infuser.knowledge.names.gazetteer import Mention, clean_names
 from infuser.knowledge.names.store import KIND, Name, NameStore
 from infuser.registry import SOURCES
-from infuser.sources.storage import find_folder, name_folder, settings_of
+from infuser.sources.storage import FolderSource
 from infuser.types import Annotations, Link, Span
 
 
 @SOURCES.register("entities")
 @dataclass(frozen=True)
-class Entities:
+class Entities(FolderSource):
     """Finds the names of a list and ties the words of each mention to each other.
 
     A span carries the label of its name and, as id, the name as it is written in the list or the id that a built
     gazetteer has for it. Names that are the same after folding are merged: the one spelled like the text wins,
     otherwise the first of the list.
     """
+
+    folder: ClassVar[tuple[str, str]] = ("names", KIND)
 
     names: Mapping[str, str] | Sequence[str] | str | Path
     """Name to label, {"Bern": "city"}; or only names, whose label is "entity"; or the folder of a gazetteer that
@@ -80,19 +82,6 @@ class Entities:
         return NameStore.build(
             list(labels), list(labels.values()), fold_case=self.fold_case, fold_accents=self.fold_accents
         )
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the settings; a folder is named with the digest of its content, not copied."""
-        settings = settings_of(self)
-        return name_folder(settings, "names", KIND) if isinstance(self.names, str) else settings
-
-    @classmethod
-    def from_json(cls, settings: Mapping[str, Any]) -> Self:
-        """Return the source of these settings; its folder must be there and unchanged."""
-        return cls(**find_folder(settings, "names", KIND))
-
-    def __getstate__(self) -> dict[str, Any]:
-        return settings_of(self)  # a worker builds its own index, or opens the folder
 
     @classmethod
     def tiny(cls) -> Self:

@@ -7,39 +7,27 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 from infuser.errors import CheckpointError, SourceError
 from infuser.registry import SOURCES
-from infuser.sources.storage import settings_of
-from infuser.sources.tagging import (
-    TINY,
-    Finding,
-    annotate_by_paragraph,
-    at_least_one,
-    has_word,
-    names_or_none,
-    need,
-    owners,
-    settings_by_name,
-    windows,
-)
-from infuser.sources.tiny_tokenizers import tiny_tokenizer
-from infuser.types import Annotations
+from infuser.sources.tagging import TINY, Finding, TaggerSource, has_word, need, owners, tiny_tokenizer, windows
 
 _NO_LIMIT = 10**6
 """Transformers writes 1e30 where a tokenizer knows no longest sequence."""
-_ADVICE = "Write it with model.save_pretrained(folder, safe_serialization=True) and give the folder."
 
 
 @SOURCES.register("gliner")
 @dataclass(frozen=True)
-class Gliner:
+class Gliner(TaggerSource):
     """Ties the words of each entity that a GLiNER model finds for the given labels.
 
     GLiNER cuts off what is too long for it. Here a long paragraph is read in windows that overlap by an eighth of the
     longest; where two overlap, each decides on the entities that begin before or behind the middle of the overlap.
     """
+
+    models: ClassVar[tuple[str, ...]] = ("checkpoint",)
+    advice: ClassVar[str] = "Write it with model.save_pretrained(folder, safe_serialization=True) and give the folder."
 
     checkpoint: Any
     """A folder, a model's name on the hub, a loaded GLiNER model, or "tiny", a miniature in memory. Weights are read
@@ -54,18 +42,11 @@ class Gliner:
     """Where a model given by name runs."""
 
     def __post_init__(self) -> None:
-        at_least_one(self.batch_size, "batch_size")
-        object.__setattr__(self, "labels", names_or_none(self.labels, "labels"))
+        super().__post_init__()
         if not self.labels:
             raise SourceError("GLiNER looks for what it is told; give labels such as ('person', 'city').")
         if not 0 <= self.threshold <= 1:
             raise SourceError(f"threshold is {self.threshold!r}; it must be between 0 and 1.")
-        if isinstance(self.checkpoint, Path):
-            object.__setattr__(self, "checkpoint", str(self.checkpoint))
-
-    def annotate(self, texts: Sequence[str]) -> list[Annotations]:
-        """Return the entities in each text."""
-        return annotate_by_paragraph(texts, self._tag)
 
     def _tag(self, pieces: list[str]) -> list[list[Finding]]:
         rows = [(number, *row) for number, piece in enumerate(pieces) for row in self._windows(piece)]
@@ -116,13 +97,6 @@ class Gliner:
             return gliner.GLiNER.from_pretrained(str(folder), map_location=self.device)
         except (OSError, ValueError, KeyError, TypeError, RuntimeError) as error:
             raise CheckpointError(f"GLiNER cannot load {self.checkpoint!r}: {error}") from error
-
-    def __getstate__(self) -> dict[str, Any]:
-        return settings_of(self)  # a worker loads its own model
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the settings; SourceError if the model was given as an object."""
-        return settings_by_name(self, "checkpoint", advice=_ADVICE)
 
     @classmethod
     def tiny(cls) -> Self:

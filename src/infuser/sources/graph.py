@@ -12,12 +12,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from infuser.errors import SourceError
 from infuser.knowledge.names.gazetteer import Mention, clean_names
 from infuser.registry import SOURCES
-from infuser.sources.storage import find_folder, name_folder, settings_of
+from infuser.sources.storage import FolderSource
 from infuser.types import Annotations, Link, Span
 from infuser.words import readable
 
@@ -30,7 +30,7 @@ _UNTYPED = "entity"
 
 @SOURCES.register("graph")
 @dataclass(frozen=True)
-class Graph:
+class Graph(FolderSource):
     """Finds mentions of entities and ties those whose entities are near each other in the graph.
 
     Near is at most `hops` edges apart. A tie weighs decay ** (h - 1) over a shortest path of h edges, times the weights
@@ -38,6 +38,8 @@ class Graph:
     graph has a loop on it. A name of several entities stands for all of them: the strongest tie counts, and the span's
     id is the entity that has it. A span is labelled with the first type of its entity, if the graph knows one.
     """
+
+    folder: ClassVar[tuple[str, str]] = ("triples", "graph")
 
     triples: Sequence[Triple] | str | Path
     """(head, relation, tail), entities by id; a fourth element is the edge's weight, above 0 and up to 1. Or the folder
@@ -156,19 +158,6 @@ class Graph:
 
         facts = facts_of(self.triples, self.aliases)
         return build_graph(facts, fold_case=self.fold_case, fold_accents=self.fold_accents)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return settings_of(self)  # a worker opens or builds its own
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the settings; a folder is named with the digest of its content, not copied."""
-        settings = settings_of(self)
-        return name_folder(settings, "triples", "graph") if isinstance(self.triples, Path) else settings
-
-    @classmethod
-    def from_json(cls, settings: Mapping[str, Any]) -> Self:
-        """Return the source of these settings; its folder must be there and unchanged."""
-        return cls(**find_folder(settings, "triples", "graph"))
 
     @classmethod
     def tiny(cls) -> Self:

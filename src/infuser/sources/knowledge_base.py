@@ -19,7 +19,7 @@ from infuser.knowledge.vectors.store import KIND, EntityVectors
 from infuser.registry import SOURCES
 from infuser.sources.candidates import Candidates
 from infuser.sources.storage import find_folder, load_source, name_folder, save_source, settings_of
-from infuser.types import Annotations, Candidate, Source
+from infuser.types import Annotations, Candidate, DrawsPerEpoch, Source
 
 _MOST_REMEMBERED = 200_000
 _LEAST = np.finfo(np.float32).tiny
@@ -47,9 +47,9 @@ class KnowledgeBase:
             raise SourceError(f"A knowledge base is called {self.name!r}; give it a name of letters, digits and _.")
         if self.missing not in ("error", "skip"):
             raise SourceError(f"missing is {self.missing!r}; it can be 'error' or 'skip'.")
-        if not hasattr(self.candidates, "annotate"):
+        if not isinstance(self.candidates, Source):
             raise SourceError(f"candidates is {self.candidates!r}; give a source, such as Candidates(folder).")
-        if hasattr(self.candidates, "drawn"):
+        if isinstance(self.candidates, DrawsPerEpoch):
             raise SourceError("A selective source stands inside a knowledge base. Wrap the base: Selective(base, ...).")
         if not isinstance(self.vectors, EntityVectors):
             folder = Path(self.vectors).expanduser().absolute()

@@ -6,18 +6,18 @@ import operator
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Self
+from typing import Self
 
 from infuser.errors import SourceError
 from infuser.knowledge.names.gazetteer import Gazetteer, Mention, clean_names
 from infuser.registry import SOURCES
-from infuser.sources.storage import settings_of
+from infuser.sources.storage import SettingsState
 from infuser.types import PAIR_BREAK, Annotations, Link, Span
 
 
 @SOURCES.register("phrases")
 @dataclass(frozen=True)
-class Phrases:
+class Phrases(SettingsState):
     """Finds phrases and ties the words of each to each other."""
 
     phrases: Sequence[str] = ()
@@ -51,9 +51,6 @@ class Phrases:
     @cached_property
     def _gazetteer(self) -> Gazetteer:
         return Gazetteer.build(self.phrases, fold_case=self.fold_case, fold_accents=self.fold_accents)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return settings_of(self)  # a worker builds its own index
 
     @classmethod
     def tiny(cls) -> Self:

@@ -19,8 +19,8 @@ from pathlib import Path
 from typing import Any, Self
 
 from infuser.errors import SourceError
+from infuser.sources.entity_statistics import EntityStatistics, read_counts
 from infuser.sources.storage import find_folder, name_folder, settings_of
-from infuser.sources.surroundings import Surroundings, read_counts
 from infuser.types import Annotations, Source, entity_key, keep_spans
 
 _MOST = (1 << 53) - 1
@@ -59,7 +59,9 @@ class Sampling:
     """Whether every epoch draws anew and answering injects everything; else one draw holds for all."""
     seed: int = 0
     """Decides the draws, together with the seed of training, the epoch and the text."""
-    _known: dict[int, tuple[Source, Surroundings]] = field(default_factory=dict, init=False, repr=False, compare=False)
+    _known: dict[int, tuple[Source, EntityStatistics]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     def __post_init__(self) -> None:
         for name in ("share", "neglected"):
@@ -76,21 +78,21 @@ class Sampling:
             if isinstance(path := getattr(self, name), str | Path):
                 object.__setattr__(self, name, str(Path(path).expanduser().absolute()))
 
-    def surroundings(self, source: Source) -> Surroundings:
+    def statistics(self, source: Source) -> EntityStatistics:
         """Return what is known about the entities that a source finds; opened once."""
         if id(source) not in self._known:  # holding the source keeps its identity its own
-            self._known[id(source)] = source, Surroundings(source, self.frequencies, self.graph)
+            self._known[id(source)] = source, EntityStatistics(source, self.frequencies, self.graph)
         return self._known[id(source)][1]
 
     def select(self, found: Sequence[Annotations], source: Source) -> list[Annotations]:
         """Return the annotations with the odds of each span; drawn already, unless every epoch draws anew."""
-        around = self.surroundings(source)
+        around = self.statistics(source)
         weighed = [self._with_odds(one, around) for one in found]
         if self.each_epoch:
             return weighed
         return [replace(keep_spans(one, self.draw(one)), odds=()) for one in weighed]
 
-    def weigh(self, entities: Sequence[str], around: Surroundings) -> list[float]:
+    def weigh(self, entities: Sequence[str], around: EntityStatistics) -> list[float]:
         """Return how strongly each of the different entities of one text asks to be kept."""
         return [
             float(around.count(key) < self.rare) + self.connection * min(max(n_near, self.fewest), self.most)
@@ -126,7 +128,7 @@ class Sampling:
         """Return the strategy of these settings; its graph must be there and unchanged."""
         return cls(**find_folder(settings, "graph", "graph"))
 
-    def _with_odds(self, found: Annotations, around: Surroundings) -> Annotations:
+    def _with_odds(self, found: Annotations, around: EntityStatistics) -> Annotations:
         if not found.spans:
             return found
         keys = _keys(found)

@@ -10,9 +10,9 @@ from typing import Any
 from infuser.errors import InputError
 from infuser.files import write_whole
 from infuser.sources.annotating.cache import annotate_cached
+from infuser.sources.entity_statistics import count_entities
 from infuser.sources.sampling import Sampling
 from infuser.sources.selective import Selective, Strategy, describe_strategy, make_strategy
-from infuser.sources.surroundings import count_entities
 from infuser.tables.files import read_json
 from infuser.types import Source, join_pair
 

@@ -7,7 +7,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, runtime_checkable
 
 from infuser.errors import SourceError
 from infuser.registry import SOURCES
@@ -19,10 +19,30 @@ from infuser.types import Annotations, Source
 _RECORD = "selective.json"
 
 
+@runtime_checkable
 class Strategy(Protocol):
-    """Says what of a source's findings is worth injecting. One that draws has `draw(found, seed=, epoch=)`, too."""
+    """Decides what of a source's findings is worth injecting."""
 
     def select(self, found: Sequence[Annotations], source: Source) -> list[Annotations]: ...
+
+
+@runtime_checkable
+class DrawingStrategy(Strategy, Protocol):
+    """A strategy that draws at random which spans are injected."""
+
+    each_epoch: bool
+    """Whether every epoch of training draws anew; else one draw holds for all."""
+
+    def draw(self, found: Annotations, *, seed: int = 0, epoch: int = 0) -> list[bool]: ...
+
+
+@runtime_checkable
+class ExplainedStrategy(Strategy, Protocol):
+    """A strategy that can say why an entity or a relation is left out; None where it is kept."""
+
+    def why(self, key: str, words: str | None = None) -> str | None: ...
+
+    def why_relation(self, relation: str) -> str | None: ...
 
 
 STRATEGIES: dict[str, type[Any]] = {"sampling": Sampling, "known": Known}
@@ -45,13 +65,13 @@ class Selective:
     """`Sampling`, the paper's, or `Known`: what the plain encoder predicts by itself is left out."""
 
     def __post_init__(self) -> None:
-        if not hasattr(self.source, "annotate"):
+        if not isinstance(self.source, Source):
             raise SourceError(f"{self.source!r} is not a source: it has no annotate(texts). Give the source to wrap.")
-        if not hasattr(self.strategy, "select"):
+        if not isinstance(self.strategy, Strategy):
             raise SourceError(f"{self.strategy!r} is not a strategy. Known: {', '.join(STRATEGIES)}.")
         inside = self.source
         while isinstance(inside, Selective):
-            if hasattr(inside.strategy, "draw") and hasattr(self.strategy, "draw"):
+            if isinstance(inside.strategy, DrawingStrategy) and isinstance(self.strategy, DrawingStrategy):
                 raise SourceError("Two strategies that draw stand one around the other. Draw once.")
             inside = inside.source
 
@@ -61,10 +81,8 @@ class Selective:
 
     def drawn(self, found: Annotations, *, seed: int, epoch: int) -> list[bool]:
         """Return which spans of its own annotations are injected in one epoch of training."""
-        strategy: Any = self.strategy
-        if getattr(strategy, "each_epoch", False):
-            drawn: list[bool] = strategy.draw(found, seed=seed, epoch=epoch)
-            return drawn
+        if isinstance(self.strategy, DrawingStrategy) and self.strategy.each_epoch:
+            return self.strategy.draw(found, seed=seed, epoch=epoch)
         if isinstance(self.source, Selective):
             return self.source.drawn(found, seed=seed, epoch=epoch)
         return [True] * len(found.spans)

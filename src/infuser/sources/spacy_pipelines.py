@@ -2,43 +2,52 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 from infuser.errors import SourceError
 from infuser.registry import SOURCES
-from infuser.sources.storage import settings_of
-from infuser.sources.tagging import (
-    TINY,
-    Finding,
-    annotate_by_paragraph,
-    at_least_one,
-    checked_levels,
-    names_or_none,
-    need,
-    settings_by_name,
-)
-from infuser.types import Annotations
-
-_log = logging.getLogger(__name__)
+from infuser.sources.tagging import TINY, Finding, TaggerSource, need
 
 _ASSET = "spacy-en"
-_ADVICE = "Write it with pipeline.to_disk(folder) and give the folder."
+
+
+class _SpacySource(TaggerSource):
+    """What both sources share: the pipeline, loaded when first needed."""
+
+    advice: ClassVar[str] = "Write it with pipeline.to_disk(folder) and give the folder."
+    unneeded: ClassVar[tuple[str, ...]]
+    """Components of "spacy-en" that are not run unless `exclude` says otherwise."""
+    pipeline: Any
+    exclude: Sequence[str] | None
+    batch_size: int
+
+    @cached_property
+    def _pipeline(self) -> Any:
+        return _load(self.pipeline, self.exclude, self.unneeded)
+
+    def _read(self, pieces: list[str]) -> Iterator[Any]:
+        pipeline = self._pipeline
+        # in a memory zone the words that were met are forgotten afterwards; else a pipeline grows with every text
+        inside = nullcontext() if pipeline.vocab.in_memory_zone else pipeline.memory_zone()
+        with inside:
+            yield from pipeline.pipe(pieces, batch_size=self.batch_size, disable=list(self.exclude or ()))
 
 
 @SOURCES.register("spacy-entities")
 @dataclass(frozen=True)
-class SpacyEntities:
+class SpacyEntities(_SpacySource):
     """Ties the words of each named entity that a spaCy pipeline finds (`doc.ents`).
 
     A span carries the entity's label and, as id, what an entity linker or ruler wrote down (`kb_id_`, else `ent_id_`).
     """
+
+    unneeded: ClassVar[tuple[str, ...]] = ("tagger", "parser", "attribute_ruler", "lemmatizer", "senter")
 
     pipeline: Any = _ASSET
     """A folder, an installed pipeline's name, a spaCy `Language` object, or one of two names of ours: "spacy-en",
@@ -51,29 +60,9 @@ class SpacyEntities:
     batch_size: int = 64
     """Texts that spaCy reads at once."""
 
-    def __post_init__(self) -> None:
-        _settle(self)
-        object.__setattr__(self, "labels", names_or_none(self.labels, "labels"))
-
-    def annotate(self, texts: Sequence[str]) -> list[Annotations]:
-        """Return the entities in each text."""
-        return annotate_by_paragraph(texts, self._tag, labels=self.labels)
-
     def _tag(self, pieces: list[str]) -> Iterator[list[Finding]]:
-        for doc in _read(self._pipeline, pieces, self.batch_size, self.exclude):
+        for doc in self._read(pieces):
             yield [Finding(ent.start_char, ent.end_char, ent.label_, ent.kb_id_ or ent.ent_id_) for ent in doc.ents]
-
-    @cached_property
-    def _pipeline(self) -> Any:
-        unneeded = ("tagger", "parser", "attribute_ruler", "lemmatizer", "senter")
-        return _load(self.pipeline, self.exclude, unneeded)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return settings_of(self)  # a worker loads its own pipeline
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the settings; SourceError if the pipeline was given as an object."""
-        return settings_by_name(self, "pipeline", advice=_ADVICE)
 
     @classmethod
     def tiny(cls) -> Self:
@@ -83,7 +72,7 @@ class SpacyEntities:
 
 @SOURCES.register("spacy-phrases")
 @dataclass(frozen=True)
-class SpacyPhrases:
+class SpacyPhrases(_SpacySource):
     """Ties the words of each noun chunk, or of each sub-tree of the dependency parse at chosen levels.
 
     The level of a sub-tree is its height, the longest way from its root down to a leaf: "the old bridge" under
@@ -91,6 +80,8 @@ class SpacyPhrases:
     have no part in this: they are no leaves, and a sub-tree begins and ends with a word. A sub-tree is a phrase if it
     has at least two words and its words stand in a row. Its label is the relation of its root to the word above it.
     """
+
+    unneeded: ClassVar[tuple[str, ...]] = ("ner", "lemmatizer", "senter")
 
     pipeline: Any = _ASSET
     """A folder, an installed pipeline's name, a spaCy `Language` object, or one of two names of ours: "spacy-en",
@@ -106,17 +97,12 @@ class SpacyPhrases:
     """Texts that spaCy reads at once."""
 
     def __post_init__(self) -> None:
-        _settle(self)
-        object.__setattr__(self, "levels", checked_levels(self.levels))
+        super().__post_init__()
         if self.unit not in ("noun-chunks", "subtrees"):
             raise SourceError(f"unit is {self.unit!r}; it can be 'noun-chunks' or 'subtrees'.")
 
-    def annotate(self, texts: Sequence[str]) -> list[Annotations]:
-        """Return the phrases of each text."""
-        return annotate_by_paragraph(texts, self._tag)
-
     def _tag(self, pieces: list[str]) -> Iterator[list[Finding]]:
-        for doc in _read(self._pipeline, pieces, self.batch_size, self.exclude):
+        for doc in self._read(pieces):
             if not doc.has_annotation("DEP"):
                 raise SourceError(
                     f"The pipeline {_name(self.pipeline)} does not parse: its components are "
@@ -128,17 +114,6 @@ class SpacyPhrases:
         words = [not (token.is_space or token.is_punct) for token in doc]
         for root, first, last in find_subtrees([token.head.i for token in doc], words, self.levels):
             yield Finding(doc[first].idx, doc[last].idx + len(doc[last]), doc[root].dep_ or "phrase")
-
-    @cached_property
-    def _pipeline(self) -> Any:
-        return _load(self.pipeline, self.exclude, ("ner", "lemmatizer", "senter"))
-
-    def __getstate__(self) -> dict[str, Any]:
-        return settings_of(self)  # a worker loads its own pipeline
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the settings; SourceError if the pipeline was given as an object."""
-        return settings_by_name(self, "pipeline", advice=_ADVICE)
 
     @classmethod
     def tiny(cls) -> Self:
@@ -189,23 +164,8 @@ def _noun_chunks(doc: Any) -> Iterable[Finding]:
         raise SourceError(f"spaCy has no noun chunks for the language {doc.lang_!r}; use unit='subtrees'.") from error
 
 
-def _settle(source: Any) -> None:
-    """Bring the fields that both classes have into one form."""
-    at_least_one(source.batch_size, "batch_size")
-    object.__setattr__(source, "exclude", names_or_none(source.exclude, "exclude"))
-    if isinstance(source.pipeline, Path):
-        object.__setattr__(source, "pipeline", str(source.pipeline))
-
-
 def _name(pipeline: Any) -> str:
     return repr(pipeline) if isinstance(pipeline, str) else f"a {type(pipeline).__name__} object"
-
-
-def _read(pipeline: Any, pieces: list[str], batch_size: int, exclude: Sequence[str] | None) -> Iterator[Any]:
-    # in a memory zone the words that were met are forgotten afterwards; else a pipeline grows with every text
-    inside = nullcontext() if pipeline.vocab.in_memory_zone else pipeline.memory_zone()
-    with inside:
-        yield from pipeline.pipe(pieces, batch_size=batch_size, disable=list(exclude or ()))
 
 
 def _load(pipeline: Any, exclude: Sequence[str] | None, unneeded: Sequence[str]) -> Any:

@@ -11,11 +11,11 @@ import dataclasses
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar, Self
 
 from infuser.errors import SourceError, UnknownNameError
 from infuser.registry import SOURCES
-from infuser.types import Source
+from infuser.types import SavesFiles, SavesSettings, Source
 
 _AGAIN = "Pass the sources again: infuser.load(..., sources=[...])."
 
@@ -51,6 +51,30 @@ def find_folder(settings: Mapping[str, Any], field: str, kind: str) -> dict[str,
     return found
 
 
+class SettingsState:
+    """Mixin of dataclass sources: a copy in a worker gets the settings, and opens or builds the rest itself."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return settings_of(self)
+
+
+class FolderSource(SettingsState):
+    """Mixin of sources that may read a built folder: it is saved by path and digest, not copied."""
+
+    folder: ClassVar[tuple[str, str]]
+    """The field that may name the folder, and the kind of folder."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the settings as JSON data."""
+        settings = settings_of(self)
+        return name_folder(settings, *self.folder) if isinstance(settings[self.folder[0]], str | Path) else settings
+
+    @classmethod
+    def from_json(cls, settings: Mapping[str, Any]) -> Self:
+        """Return the source of these settings; its folder must be there and unchanged."""
+        return cls(**find_folder(settings, *cls.folder))
+
+
 def save_source(source: Source, directory: Path) -> dict[str, Any]:
     """Return the JSON record of a source; `directory` is its own, for sources that write files.
 
@@ -61,7 +85,7 @@ def save_source(source: Source, directory: Path) -> dict[str, Any]:
         name = SOURCES.name_of(source)
     except UnknownNameError as error:
         return {"name": type(source).__name__, "needs": str(error)}
-    if hasattr(source, "save") and hasattr(source, "load"):
+    if isinstance(source, SavesFiles):
         directory.mkdir(parents=True, exist_ok=True)
         try:
             source.save(directory)
@@ -69,7 +93,7 @@ def save_source(source: Source, directory: Path) -> dict[str, Any]:
             return {"name": name, "needs": str(error)}
         return {"name": name, "files": True}
     try:
-        settings = _plain(source.to_json() if hasattr(source, "to_json") else settings_of(source), "it")
+        settings = _plain(source.to_json() if isinstance(source, SavesSettings) else settings_of(source), "it")
     except SourceError as error:
         return {"name": name, "needs": str(error)}
     return {"name": name, "settings": settings}
@@ -92,7 +116,7 @@ def load_source(record: Mapping[str, Any], directory: Path) -> Source:
             source = cls.load(directory)
         elif not isinstance(settings, Mapping):
             raise TypeError("its settings are missing.")
-        elif hasattr(cls, "from_json"):
+        elif issubclass(cls, SavesSettings):
             source = cls.from_json(settings)
         else:
             source = cls(**settings)

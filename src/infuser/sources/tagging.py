@@ -10,11 +10,13 @@ from __future__ import annotations
 import importlib
 import re
 import unicodedata
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from string import ascii_lowercase
+from typing import Any, ClassVar, NamedTuple, Self
 
 from infuser.errors import MissingExtraError, SourceError
-from infuser.sources.storage import settings_of
+from infuser.sources.storage import SettingsState, settings_of
 from infuser.types import PAIR_BREAK, Annotations, Link, Span
 
 TINY = "tiny"
@@ -35,6 +37,52 @@ class Finding(NamedTuple):
     end: int
     label: str
     id: str = ""
+
+
+class TaggerSource(SettingsState):
+    """Mixin of sources that run a model: checks their fields, reads by paragraph, saves a model that has a name."""
+
+    models: ClassVar[tuple[str, ...]] = ("pipeline",)
+    """The fields that hold a model: its name, its folder or an object."""
+    advice: ClassVar[str] = ""
+    """How to save a source whose model was given as an object."""
+    longest: ClassVar[int] = LONGEST
+    """Characters of a paragraph that are read at once."""
+
+    def __post_init__(self) -> None:
+        for name, value in settings_of(self).items():
+            if name == "batch_size" and (not isinstance(value, int) or value < 1):
+                raise SourceError(f"batch_size is {value!r}; it must be a whole number, 1 or more.")
+            if name in self.models and isinstance(value, Path):
+                value = str(value)
+            elif name in ("labels", "exclude"):
+                value = _names_or_none(value, name)
+            elif name == "levels":
+                value = _checked_levels(value)
+            object.__setattr__(self, name, value)
+
+    def annotate(self, texts: Sequence[str]) -> list[Annotations]:
+        """Return what the model finds in each text."""
+        labels = settings_of(self).get("labels")
+        return annotate_by_paragraph(texts, self._tag, labels=labels, longest=self.longest)
+
+    def _tag(self, pieces: list[str]) -> Iterable[Iterable[Finding]]:
+        raise NotImplementedError
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the settings; SourceError if a model was given as an object."""
+        settings = settings_of(self)
+        for field in self.models:
+            if not isinstance(settings[field], str | None):
+                raise SourceError(
+                    f"Its {field} was given as an object, a {type(settings[field]).__name__}. {self.advice}"
+                )
+        return settings
+
+    @classmethod
+    def from_json(cls, settings: Mapping[str, Any]) -> Self:
+        """Return the source of these settings."""
+        return cls(**settings)
 
 
 def annotate_by_paragraph(
@@ -165,7 +213,7 @@ def need(module: str, extra: str) -> Any:
         ) from error
 
 
-def names_or_none(names: Sequence[str] | None, what: str) -> tuple[str, ...] | None:
+def _names_or_none(names: Sequence[str] | None, what: str) -> tuple[str, ...] | None:
     """Return names as a tuple, None as it is, and refuse anything else."""
     if names is None:
         return None
@@ -174,7 +222,7 @@ def names_or_none(names: Sequence[str] | None, what: str) -> tuple[str, ...] | N
     return tuple(names)
 
 
-def checked_levels(levels: Sequence[int]) -> tuple[int, ...]:
+def _checked_levels(levels: Sequence[int]) -> tuple[int, ...]:
     """Return levels as a tuple, or say what is wrong with them."""
     given = tuple(levels) if isinstance(levels, Iterable) else (levels,)
     if not given or not all(isinstance(level, int) and not isinstance(level, bool) and level >= 1 for level in given):
@@ -182,16 +230,20 @@ def checked_levels(levels: Sequence[int]) -> tuple[int, ...]:
     return given
 
 
-def at_least_one(value: int, what: str) -> None:
-    """Refuse a count below 1."""
-    if not isinstance(value, int) or value < 1:
-        raise SourceError(f"{what} is {value!r}; it must be a whole number, 1 or more.")
+def tiny_tokenizer(words: Sequence[str] = (), *, last: Sequence[str] = (), longest: int = 64) -> Any:
+    """Return a fast WordPiece tokenizer of lower-case words and single letters; `last` ends its vocabulary."""
+    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+    from transformers import PreTrainedTokenizerFast
 
-
-def settings_by_name(source: object, *fields: str, advice: str) -> dict[str, Any]:
-    """Return the settings of a source if the model in it was given by name or folder, not as an object."""
-    settings = settings_of(source)
-    for field in fields:
-        if not isinstance(settings[field], str | None):
-            raise SourceError(f"Its {field} was given as an object, a {type(settings[field]).__name__}. {advice}")
-    return settings
+    special = {"pad_token": "[PAD]", "unk_token": "[UNK]", "cls_token": "[CLS]", "sep_token": "[SEP]"}
+    pieces = [*special.values(), *words, *ascii_lowercase, *(f"##{letter}" for letter in ascii_lowercase), *last]
+    vocabulary = {piece: number for number, piece in enumerate(pieces)}
+    inside = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
+    inside.normalizer = normalizers.BertNormalizer(lowercase=True)
+    inside.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    inside.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", special_tokens=[("[CLS]", vocabulary["[CLS]"]), ("[SEP]", vocabulary["[SEP]"])]
+    )
+    return PreTrainedTokenizerFast(  # type: ignore[no-untyped-call]
+        tokenizer_object=inside, model_max_length=longest, additional_special_tokens=list(last), **special
+    )

@@ -14,24 +14,11 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 from infuser.errors import CheckpointError, SourceError
 from infuser.registry import SOURCES
-from infuser.sources.storage import settings_of
-from infuser.sources.tagging import (
-    TINY,
-    Finding,
-    annotate_by_paragraph,
-    at_least_one,
-    names_or_none,
-    owners,
-    settings_by_name,
-    windows,
-)
-from infuser.sources.tiny_tokenizers import tiny_tokenizer
-from infuser.types import Annotations
+from infuser.sources.tagging import TINY, Finding, TaggerSource, owners, tiny_tokenizer, windows
 from infuser.words import find_tokens
 
 _PREFIXED = re.compile(r"([BIMESLU])[-_](.+)")
@@ -42,8 +29,11 @@ _USUAL = 512
 
 @SOURCES.register("token-classifier")
 @dataclass(frozen=True)
-class TokenClassifier:
+class TokenClassifier(TaggerSource):
     """Ties the words of each entity that a token-classification model tags."""
+
+    models: ClassVar[tuple[str, ...]] = ("model", "tokenizer")
+    advice: ClassVar[str] = "Write both with save_pretrained(folder) and give the folder."
 
     model: Any
     """A folder, a model's name on the hub, a transformers model, or "tiny", a miniature in memory. Weights are read
@@ -62,19 +52,11 @@ class TokenClassifier:
     """Where a model given by name runs."""
 
     def __post_init__(self) -> None:
-        at_least_one(self.batch_size, "batch_size")
-        object.__setattr__(self, "labels", names_or_none(self.labels, "labels"))
-        for field in ("model", "tokenizer"):
-            if isinstance(getattr(self, field), Path):
-                object.__setattr__(self, field, str(getattr(self, field)))
+        super().__post_init__()
         if self.overlap < 0 or (self.window is not None and self.window < 8):
             raise SourceError(f"window={self.window}, overlap={self.overlap} cannot be used: at least 8, at least 0.")
         if not isinstance(self.model, str) and self.tokenizer is None:
             raise SourceError(f"A {type(self.model).__name__} was given without its tokenizer; pass tokenizer= too.")
-
-    def annotate(self, texts: Sequence[str]) -> list[Annotations]:
-        """Return the entities in each text."""
-        return annotate_by_paragraph(texts, self._tag, labels=self.labels)
 
     def _tag(self, pieces: list[str]) -> list[list[Finding]]:
         tagger = self._tagger
@@ -93,14 +75,6 @@ class TokenClassifier:
     def _tagger(self) -> _Tagger:
         model, tokenizer = _tiny() if self.model == TINY else _load(self.model, self.tokenizer, self.device)
         return _Tagger(model, tokenizer, self.window, self.overlap)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return settings_of(self)  # a worker loads its own model
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the settings; SourceError if the model was given as an object."""
-        advice = "Write both with save_pretrained(folder) and give the folder."
-        return settings_by_name(self, "model", "tokenizer", advice=advice)
 
     @classmethod
     def tiny(cls) -> Self:

@@ -15,14 +15,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import ClassVar, Self
 
 from infuser.errors import SourceError
 from infuser.registry import SOURCES
 from infuser.sources.constituents import Tree, phrases_at, read_trees, words_of
-from infuser.sources.storage import settings_of
-from infuser.sources.tagging import TINY, Finding, annotate_by_paragraph, checked_levels, names_or_none
-from infuser.types import Annotations
+from infuser.sources.tagging import TINY, Finding, TaggerSource
 
 _log = logging.getLogger(__name__)
 
@@ -41,13 +39,16 @@ _Phrases = tuple[tuple[int, int, str], ...]
 
 @SOURCES.register("bracketed-phrases")
 @dataclass(frozen=True)
-class BracketedPhrases:
+class BracketedPhrases(TaggerSource):
     """Ties the words of each phrase at chosen levels of the trees in a file.
 
     Levels are explained in `constituents.py`: 1 is a part of speech, 2 a phrase of tagged words only. A phrase has at
     least two words; of nodes over the same words the lowest counts. A paragraph whose words are not those of one or
     more trees has no phrases; a warning says so once.
     """
+
+    models: ClassVar[tuple[str, ...]] = ("file",)
+    longest: ClassVar[int] = sys.maxsize  # a tree must not be cut
 
     file: str | Path
     """Trees in Penn format, as UTF-8; "tiny" stands for three trees in memory."""
@@ -57,15 +58,6 @@ class BracketedPhrases:
     """Keep only phrases with these labels, such as ("NP", "VP"); None keeps all."""
     strict: bool = False
     """Whether a malformed tree is an error; otherwise such trees are left out, and a warning shows the first."""
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "file", str(self.file))
-        object.__setattr__(self, "levels", checked_levels(self.levels))
-        object.__setattr__(self, "labels", names_or_none(self.labels, "labels"))
-
-    def annotate(self, texts: Sequence[str]) -> list[Annotations]:
-        """Return the phrases of each text."""
-        return annotate_by_paragraph(texts, self._tag, longest=sys.maxsize)
 
     def _tag(self, paragraphs: list[str]) -> list[list[Finding]]:
         found = [self._find(paragraph) for paragraph in paragraphs]
@@ -116,9 +108,6 @@ class BracketedPhrases:
             borders.append(len(plain))
         phrases = phrases_at(tree, self.levels, self.labels)
         return plain, tuple((borders[phrase.first], borders[phrase.end], phrase.label) for phrase in phrases)
-
-    def __getstate__(self) -> dict[str, Any]:
-        return settings_of(self)  # a worker reads the file itself
 
     @classmethod
     def tiny(cls) -> Self:

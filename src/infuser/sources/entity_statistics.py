@@ -1,37 +1,37 @@
-"""What is known about entities beyond the text they stand in: in how many texts they occur, how near they are."""
+"""In how many texts entities occur, and how near they are to each other in a graph."""
 
 from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from infuser.types import Annotations, Source, entity_key
+from infuser.sources.knowledge_base import KnowledgeBase
+from infuser.types import Annotations, FindsMentions, HasGraph, Source, entity_key, innermost
 
 if TYPE_CHECKING:
     from infuser.knowledge.candidates.store import CandidateStore
     from infuser.knowledge.graph.close_pairs import Nearness
     from infuser.knowledge.graph.store import GraphStore
 
-_MOST_REMEMBERED = 1_000_000
+_MOST_CACHED = 1_000_000
 
 
-class Surroundings:
-    """Answers about the entities that one source finds; what was asked once is remembered."""
+class EntityStatistics:
+    """Counts and distances of the entities that one source finds; each is looked up once."""
 
     def __init__(
         self, source: Source, frequencies: Mapping[str, int] | str | Path | None, graph: str | Path | None
     ) -> None:
-        while hasattr(source, "source"):  # a wrapper, such as a source that remembers, has no store of its own
-            source = source.source
+        source = innermost(source)
         if frequencies is None:
             self.counts = _counts_of(source)
         else:
             self.counts = frequencies if isinstance(frequencies, Mapping) else read_counts(frequencies)
-        self.graph: GraphStore | None = getattr(source, "graph_store", None)
+        self.graph: GraphStore | None = source.graph_store if isinstance(source, HasGraph) else None
         if graph is not None:
             from infuser.knowledge.graph.store import GraphStore
 
@@ -98,12 +98,12 @@ def read_counts(folder: str | Path) -> Mapping[str, int]:
     return read_frequencies(folder)
 
 
-def _counts_of(source: Any) -> Mapping[str, int]:
+def _counts_of(source: Source) -> Mapping[str, int]:
     """Return what a source's own store has counted; nothing for one that counts nothing."""
-    if (graph := getattr(source, "graph_store", None)) is not None:
-        return _GraphCounts(graph)
-    finder = getattr(getattr(source, "candidates", source), "finder", None)  # of a knowledge base, or of candidates
-    return {} if finder is None else _totals(finder.store)
+    if isinstance(source, HasGraph):
+        return _GraphCounts(source.graph_store)
+    finds = source.candidates if isinstance(source, KnowledgeBase) else source
+    return _totals(finds.finder.store) if isinstance(finds, FindsMentions) else {}
 
 
 class _GraphCounts(Mapping[str, int]):
@@ -129,6 +129,6 @@ def _totals(store: CandidateStore) -> dict[str, int]:
     return {store.ids[place]: round(total) for place, total in enumerate(store.totals().tolist())}
 
 
-def _make_room(remembered: dict[str, int]) -> None:
-    if len(remembered) >= _MOST_REMEMBERED:
-        remembered.clear()
+def _make_room(cache: dict[str, int]) -> None:
+    if len(cache) >= _MOST_CACHED:
+        cache.clear()
