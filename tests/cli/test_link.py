@@ -123,7 +123,7 @@ def test_wrong_calls_are_refused_with_what_to_do(model: Path, checkpoint: Path, 
     assert "either files" in error_of("link", model)
     assert "either files" in error_of("link", model, data, "--text", "the bank")
     assert "is a file that is read" in error_of("link", model, data, "--out", data)
-    assert "There is no file" in error_of("link", model, tmp_path / "none.txt")
+    assert "No file at" in error_of("link", model, tmp_path / "none.txt")
     assert "infuser linker train" in error_of("link", checkpoint, data, code=1)
     assert "infuser linker train" in error_of("link", tmp_path / "nowhere", data, code=1)
     table = write_lines(tmp_path / "table.csv", "texts,id", "the bank,1")

@@ -12,7 +12,7 @@ from cli.small_linkers import save_linker, write_knowledge
 import infuser
 from infuser.experiments.arms import choose
 from infuser.sources import Graph
-from infuser.tables.files import Place
+from infuser.tables.skipped import Place
 
 
 def test_a_run_leaves_a_model_and_a_record(trained: Path) -> None:

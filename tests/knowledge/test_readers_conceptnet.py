@@ -73,7 +73,7 @@ def test_a_line_that_is_not_utf8_is_told(tmp_path):
     path.write_bytes(good + b"\n" + good.replace(b"dog", b"d\xffg") + b"\n")
     skipped = Skipped()
     assert len(rows(read_conceptnet(path, skipped), TRIPLES)) == 1
-    assert skipped.n == 1 and "line 2: the text is not UTF-8" in skipped.first[0]
+    assert skipped.n == 1 and "line 2: is not UTF-8 in column 'start'" in skipped.first[0]
 
 
 def test_the_form_of_the_asset_is_in_lower_case_again(tmp_path):

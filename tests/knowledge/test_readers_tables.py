@@ -174,12 +174,12 @@ def test_every_bad_line_is_told_with_its_number_and_reason(tmp_path):
     lines = [
         *(b"a\tr\tb\t1", b"too\tfew", b"", b"one\ttwo\tthree\t1\tfive", b"\tr\tb\t1", b"a\t\tb\t1", b"a\tr\t\t1"),
         *(b"a\tr\tb\tmuch", b"a\tr\tb\t0", b"a\tr\tb\t1.5", b"a\tr\tb\tnan", b"\xff\tr\tb\t1", b"x\r\tr\tb\t1"),
-        *(b"\xff\xfe", b"c\tr\td\t0.25"),
+        *(b"\xff\xfd", b"c\tr\td\t0.25"),
     ]
     cells = {2: "2 cells instead of 3 or 4", 4: "5 cells instead of 3 or 4"}
     empty = {5: "the head is empty", 6: "the relation is empty", 7: "the tail is empty"}
     weights = {8: "the weight is not a number", 9: "not above 0", 10: "up to 1", 11: "not above 0"}
-    odd = {12: "the head is not UTF-8", 13: "a carriage return inside", 14: "1 cell instead of 3 or 4"}
+    odd = {12: "is not UTF-8 in column 'head'", 13: "a carriage return inside", 14: "1 cell instead of 3 or 4"}
     reasons = cells | empty | weights | odd
     path = write(tmp_path, "a.tsv", b"\r\n".join(lines))
     skipped = Skipped()
@@ -192,7 +192,7 @@ def test_every_bad_line_is_told_with_its_number_and_reason(tmp_path):
         alone = Skipped()
         assert len(triples(single, alone, order="hrtw")) == 1
         assert alone.n == 1 and "line 1: " in alone.first[0] and reason in alone.first[0]
-    with pytest.raises(InputError, match=r"line 2: 2 cells instead of 3 or 4: .*--strict"):
+    with pytest.raises(InputError, match=r"line 2: has 2 cells instead of 3 or 4: .*--strict"):
         read(path, Skipped(strict=True), order="hrtw")
 
 
@@ -281,7 +281,7 @@ def test_json_that_is_not_utf8_is_told(tmp_path):
     skipped = Skipped()
     path = write(tmp_path, "a.jsonl", b'{"h":"a","r":"r","t":"b"}\n{"h":"\xff","r":"r","t":"b"}\n')
     assert len(triples(path, skipped)) == 1
-    assert skipped.n == 1 and "line 2: not UTF-8" in skipped.first[0]
+    assert skipped.n == 1 and "line 2: is not UTF-8" in skipped.first[0]
 
 
 def test_quoted_cells_may_hold_commas_quotes_and_line_ends_and_lines_stay_counted(tmp_path):
@@ -290,7 +290,7 @@ def test_quoted_cells_may_hold_commas_quotes_and_line_ends_and_lines_stay_counte
     path = write(tmp_path, "a.csv", text)
     assert [row[0] for row in triples(path, skipped, kind="triples")] == ["plain", 'a, "x"\nend', "c"]
     assert skipped.n == 2
-    assert "line 4: 2 cells" in skipped.first[0] and "line 6: the head is empty" in skipped.first[1]
+    assert "line 4: has 2 cells" in skipped.first[0] and "line 6: the head is empty" in skipped.first[1]
 
 
 @pytest.mark.parametrize(
@@ -332,9 +332,9 @@ def test_an_empty_file_holds_nothing(tmp_path):
 
 
 def test_lines_without_end_are_refused_before_memory_runs_out(tmp_path, monkeypatch):
-    monkeypatch.setattr(blocks, "_LONGEST_LINE", 1 << 20)
+    monkeypatch.setattr(blocks, "LONGEST_RECORD", 1 << 20)
     path = write(tmp_path, "a.tsv", b"x" * (9 << 20))
-    with pytest.raises(InputError, match="line 1 is longer than 1,048,576 bytes"):
+    with pytest.raises(InputError, match="line 1 begins a line of more than 1,048,576 bytes"):
         read(path)
 
 

@@ -13,7 +13,7 @@ from miniatures import tiny_host, tiny_tokenizer
 from infuser.errors import InputError
 from infuser.registry import TASKS
 from infuser.signals import Collator
-from infuser.tables.files import BadRow
+from infuser.tables.skipped import BadRow
 from infuser.tasks.base import Training
 from infuser.tasks.commonsense_qa import CommonsenseQa
 from infuser.training import TrainSettings
@@ -55,7 +55,7 @@ def test_only_the_test_part_may_hide_its_answers(tmp_path):
         (official(question={"stem": "What?", "choices": [{"label": "A", "text": "bank"}]}), r"has the choices \['A'\]"),
         (official(question="What?", choices={"label": list("ABCDE"), "text": [*TEXTS[:4], 5]}), "has a choice E"),
         (official(question="What?", choices={"label": list("ABCDE"), "text": TEXTS[:4]}), "has the choices"),
-        ([], "is no object"),
+        ([], "is not an object"),
     ],
 )
 def test_a_malformed_row_is_told_with_its_file_and_line(tmp_path, record, why):

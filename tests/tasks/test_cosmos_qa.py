@@ -8,7 +8,7 @@ import pytest
 
 from infuser.errors import InputError
 from infuser.registry import TASKS
-from infuser.tables.files import BadRow
+from infuser.tables.skipped import BadRow
 from infuser.tasks.cosmos_qa import CosmosQa
 
 REAL = Path(__file__).parents[3] / "shared/data/qa/CosmosQA"
@@ -63,16 +63,16 @@ def test_the_test_part_may_be_json_lines_without_a_label(tmp_path):
     [
         ([*ROW[:-1], "4"], "has the label '4'"),
         ([*ROW[:-1], "-1"], "has the label '-1'"),
-        (ROW[:-1], "has 7 cells for 8 columns"),
+        (ROW[:-1], "has 7 cells instead of 8"),
     ],
 )
 def test_a_malformed_row_is_told_with_its_file_and_line(tmp_path, row, why):
-    with pytest.raises(BadRow, match=rf"valid.csv, line 5 {why}"):  # a story of two lines each
+    with pytest.raises(BadRow, match=rf"valid.csv, line 4 {why}"):  # a story of two lines each
         written(tmp_path, ROW, row).read("dev")
 
 
 def test_a_missing_column_is_told(tmp_path):
-    with pytest.raises(BadRow, match=r"line 3 has no text in the column 'answer3'; its columns are id, .*, last"):
+    with pytest.raises(BadRow, match=r"line 2 has no text in the column 'answer3'; its columns are id, .*, last"):
         written(tmp_path, ROW, columns=[*COLUMNS[:-2], "last", "label"]).read("dev")
     with pytest.raises(InputError, match=r"train.csv"):
         CosmosQa(str(tmp_path)).read("train")

@@ -15,7 +15,7 @@ from miniatures import tiny_host, tiny_tokenizer
 from infuser.errors import InputError
 from infuser.registry import TASKS
 from infuser.signals import Collator
-from infuser.tables.files import BadRow, Place
+from infuser.tables.skipped import BadRow, Place
 from infuser.tasks.base import Training
 from infuser.tasks.entity_typing import Figer, OpenEntity, _of_choi
 from infuser.training import TrainSettings
@@ -109,7 +109,7 @@ def test_bad_row_is_told_with_its_file_and_number(change: dict[str, Any], why: s
         (json.dumps(CROWD | {"mention_span": 3}), "has no mention between two lists of words"),
         (json.dumps(CROWD | {"right_context_token": "."}), "has no mention between two lists of words"),
         (json.dumps(CROWD | {"y_str": None}), "has no list of types as 'y_str' but None"),
-        ("[1]", "is no object"),
+        ("[1]", "is not an object"),
         ('{"annot_id": ', "is not JSON"),
     ],
 )

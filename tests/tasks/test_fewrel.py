@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from lama_files import jsonl
 
-from infuser.tables.files import BadRow
+from infuser.tables.skipped import BadRow
 from infuser.tasks.fewrel import FewRel
 
 

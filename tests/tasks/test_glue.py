@@ -11,7 +11,7 @@ from tasks.small_glue import OFFICIAL, write_files
 
 from infuser.errors import InputError
 from infuser.registry import TASKS
-from infuser.tables.files import BadRow
+from infuser.tables.skipped import BadRow
 from infuser.tasks.glue import Cola, Mnli, Mrpc, Qnli, Qqp, Rte, Sst2, Wnli
 
 GLUE = Path(__file__).parents[3] / "shared" / "data" / "glue"
@@ -113,12 +113,12 @@ def test_the_hubs_columns_are_read_by_the_datasets_library(name: str, tmp_path: 
 @pytest.mark.parametrize(
     ("name", "file", "line", "words"),
     [
-        ("cola", "train.tsv", "gj04|1|No mark.", ["train.tsv, line 3 has 3 cells for 4 columns: source, label"]),
+        ("cola", "train.tsv", "gj04|1|No mark.", ["train.tsv, line 3 has 3 cells instead of 4: source, label"]),
         ("cola", "dev.tsv", "gj04|2||Two.", ["dev.tsv, line 2 has the label '2', not one of 0, 1"]),
         ("rte", "train.tsv", "2|A.|B.|entails", ["line 4", "'entails'", "entailment, not_entailment"]),
         ("sts-b", "dev.tsv", "0|n|f|1|4|x|y|A.|B.|nan", ["line 3 has the score 'nan', not a number from 0 to 5"]),
         ("sts-b", "dev.tsv", "0|n|f|1|4|x|y|A.|B.|5.2", ["line 3 has the score '5.2'"]),
-        ("qqp", "train.tsv", "5|1|2|Why do", ["line 4 has 4 cells for 6 columns", "skip_bad = true"]),
+        ("qqp", "train.tsv", "5|1|2|Why do", ["line 4 has 4 cells instead of 6", "skip_bad = true"]),
         ("mnli", "train.tsv", "2|p|n|f|(|(|(|(|A.|B.|-|-", ["line 4 has the label '-'"]),
     ],
 )

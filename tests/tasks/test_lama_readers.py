@@ -67,7 +67,7 @@ def test_squad_has_one_relation_and_no_subjects(tmp_path: Path):
     ("row", "why"),
     [
         ("{", r"P19.jsonl, line 2 is not JSON"),
-        ("[1]", r"P19.jsonl, line 2 is no object"),
+        ("[1]", r"P19.jsonl, line 2 is not an object"),
         ({"sub_label": "Dante", "predicate_id": "P19"}, r"P19.jsonl, line 2 has no 'obj_label' but 'sub_label'"),
         (DANTE | {"obj_label": " "}, r"line 2 has no 'obj_label'"),
         (DANTE | {"evidences": "none"}, r"line 2 has 'evidences' that are no list of objects"),

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from infuser.errors import InputError
 from infuser.registry import TASKS
-from infuser.tables.files import BadRow
+from infuser.tables.skipped import BadRow
 from infuser.tasks.quasar_t import QuasarT
 from infuser.tasks.search_qa import SearchQa
 
@@ -51,7 +51,7 @@ def test_quasar_joins_questions_and_passages_by_their_uid(tmp_path, kind):
         (QUESTION, {"uid": "s3q1"}, r"dev_contexts.json.gz, line 2 has no list of contexts but None"),
         (QUESTION, {"uid": ["s3q1"], "contexts": []}, r"dev_contexts.json.gz, line 2 has no uid that is a text"),
         (QUESTION, {"uid": "s3q1", "contexts": [[0.5, None]]}, r"line 1 has a passage that is no text but None"),
-        (QUESTION, "no object", r"dev_contexts.json.gz, line 2 is no object"),
+        (QUESTION, "no object", r"dev_contexts.json.gz, line 2 is not an object"),
     ],
 )
 def test_malformed_rows_of_quasar_are_told_with_their_file_and_line(tmp_path, question, contexts, why):

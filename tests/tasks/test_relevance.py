@@ -132,7 +132,7 @@ def test_ndcg_of_a_perfect_ranking_is_one():
     [
         ("q,a,high", r"train\.csv, line 3 has 'high' in 'label', not a number"),
         ("q,a,-1", r"train\.csv, line 3 has the label -1. Relevance starts at 0"),
-        ("q,a", r"train\.csv, line 3 has 2 cells for 3 columns"),
+        ("q,a", r"train\.csv, line 3 has 2 cells instead of 3"),
     ],
 )
 def test_a_malformed_row_is_named_with_file_and_line(line: str, words: str, tmp_path: Path):

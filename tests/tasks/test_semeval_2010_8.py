@@ -10,7 +10,7 @@ from miniatures import tiny_host, tiny_tokenizer
 
 from infuser.errors import InputError
 from infuser.signals import Collator
-from infuser.tables.files import BadRow
+from infuser.tables.skipped import BadRow
 from infuser.tasks.base import Training
 from infuser.tasks.semeval_2010_8 import SemEval2010Task8
 from infuser.training import TrainSettings

@@ -116,12 +116,12 @@ def test_the_chosen_metric_comes_first():
             ["text,label", "a,good", "b,awful"],
             r"dev\.csv, line 3 has the label 'awful', which no training example has",
         ),
-        ({}, ["text,label", "a"], r"dev\.csv, line 2 has 1 cell for 2 columns"),
+        ({}, ["text,label", "a"], r"dev\.csv, line 2 has 1 cell instead of 2"),
         ({}, ["text,label", "a,"], r"dev\.csv, line 2 has the label ''"),
         ({}, ["texts,label", "a,good"], r"dev\.csv, line 2 has no column 'text'. Did you mean 'texts'\?"),
         ({}, ["text,label"], "dev part .* holds no rows"),
         ({"label": "n", "regression": True}, ["text,n", "a,3", "b,inf"], r"line 3 has 'inf' in 'n', not a number"),
-        ({"dev": "dve.csv"}, ["text,label"], "no file .*dve.csv"),
+        ({"dev": "dve.csv"}, ["text,label"], "No file at .*dve.csv"),
     ],
 )
 def test_what_cannot_be_read_is_named_with_file_and_line(settings, dev, words, tmp_path: Path):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from lama_files import jsonl
 
 from infuser.errors import InputError
-from infuser.tables.files import BadRow, Place
+from infuser.tables.skipped import BadRow, Place
 from infuser.tasks.tacred import Tacred, read_row
 
 THABANE: dict[str, Any] = {

@@ -33,8 +33,8 @@ from infuser.cli.sources import (
 )
 from infuser.cli.telling import counting
 from infuser.errors import InputError
+from infuser.tables.blocks import STDIN
 from infuser.tables.examples import Columns, read_examples
-from infuser.tables.files import STDIN
 from infuser.words import counted
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from infuser.errors import InputError
 from infuser.experiments.arms import PLACEBO, PLAIN, Data, Files, Plan, read_data, train_arm
 from infuser.experiments.run_folder import Run, differences
 from infuser.tables.examples import Columns
-from infuser.tables.files import digest_of_file
+from infuser.tables.rows import digest_of_file
 
 if TYPE_CHECKING:
     from infuser.infused import Infused

@@ -12,7 +12,7 @@ from rich.table import Table
 
 from infuser.cli.knowledge import Strict, counting, nothing_in, size_of, tell_skipped
 from infuser.errors import InputError
-from infuser.tables.files import BadRow, csv_rows, kind_of_file, read_rows, tab_rows
+from infuser.tables.rows import read_rows
 from infuser.words import counted
 
 if TYPE_CHECKING:
@@ -136,13 +136,7 @@ def _entries(files: list[Path], entities: list[Path], assets: list[str], skipped
 
 def _listed(path: Path, skipped: Skipped) -> Iterator[Entry]:
     """Yield the names of a list file."""
-    kind = kind_of_file(path)
-    rows = read_rows(path) if kind == ".json" else csv_rows(path) if kind == ".csv" else tab_rows(path)
-    for found in rows:
-        if isinstance(found, BadRow):
-            found.settle(skipped)
-            continue
-        place, cells = found
+    for place, cells in read_rows(path, skipped):
         row = [cell.strip() if isinstance(cell, str) else cell for cell in cells]
         why = "" if 1 <= len(row) <= 3 and all(isinstance(cell, str) for cell in row) and row[0] else _FORM
         if why or any("\0" in cell for cell in row):

@@ -21,8 +21,9 @@ from infuser.cli.examples import TextColumn
 from infuser.cli.telling import beside_texts, counting
 from infuser.errors import CheckpointError, InputError
 from infuser.files import whole_file
+from infuser.tables.blocks import STDIN, suffix_of
 from infuser.tables.examples import Columns, read_examples
-from infuser.tables.files import STDIN, BadRow, kind_of_file, read_lines
+from infuser.tables.rows import read_lines
 from infuser.words import counted
 
 if TYPE_CHECKING:
@@ -104,11 +105,8 @@ def link(
 
 def read_texts(path: Path, column: str = "text") -> Iterator[str]:
     """Yield the texts of a file: every line of a .txt as it is, else the rows of a table."""
-    if path != STDIN and kind_of_file(path) == ".txt":
-        for _, line in read_lines(path):
-            if isinstance(line, BadRow):
-                raise line
-            yield line.rstrip("\r\n")
+    if path != STDIN and suffix_of(path) == ".txt":
+        yield from (line for _, line in read_lines(path))
         return
     for _, example in read_examples(path, Columns(column)):
         # on standard input, a tab would part a text from its pair; here it is a space like any other

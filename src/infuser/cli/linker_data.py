@@ -13,7 +13,8 @@ import typer
 from infuser.cli.knowledge import tell_skipped
 from infuser.cli.link import read_texts
 from infuser.errors import InputError
-from infuser.tables.files import STDIN, BadRow, kind_of_file, read_lines
+from infuser.tables.blocks import STDIN, suffix_of
+from infuser.tables.rows import read_lines
 from infuser.words import counted
 
 if TYPE_CHECKING:
@@ -115,13 +116,11 @@ def read_documents(paths: Sequence[Path], column: str, limit: int | None, max_wo
 
 
 def _documents(path: Path, column: str) -> Iterator[list[str]]:
-    if path == STDIN or kind_of_file(path) != ".txt":
+    if path == STDIN or suffix_of(path) != ".txt":
         yield from ([text] for text in read_texts(path, column) if text.strip())
         return
     document: list[str] = []
     for _, line in read_lines(path):
-        if isinstance(line, BadRow):
-            raise line
         if line.strip():
             document.append(line.strip())
         elif document:

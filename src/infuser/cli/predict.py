@@ -17,7 +17,7 @@ from infuser.cli.options import SourceOptions, TextColumnOptions, option_groups
 from infuser.errors import InputError
 from infuser.files import whole_file
 from infuser.progress import progress_bar
-from infuser.tables.files import STDIN
+from infuser.tables.blocks import STDIN
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel

@@ -18,7 +18,7 @@ from infuser.cli.console import loading, print_table, say
 from infuser.cli.options import CacheOptions, SourceOptions, TextColumnOptions, option_groups
 from infuser.cli.select_options import KnownOptions, SamplingOptions
 from infuser.errors import InputError
-from infuser.tables.files import STDIN
+from infuser.tables.blocks import STDIN
 from infuser.types import Annotations, join_pair
 from infuser.words import counted
 

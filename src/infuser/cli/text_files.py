@@ -44,7 +44,7 @@ class TextFileOptions:
 
         Return the number of texts; None for standard input, which can be read only once.
         """
-        from infuser.tables.files import STDIN
+        from infuser.tables.blocks import STDIN
 
         files = self.files or []
         if bool(files) == (self.text is not None):

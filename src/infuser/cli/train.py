@@ -34,7 +34,7 @@ from infuser.errors import InputError
 from infuser.experiments.arms import PLACEBO, PLAIN, Files, Plan, read_data, train_arm
 from infuser.experiments.run_folder import Run
 from infuser.tables.examples import Columns, read_all_examples
-from infuser.tables.files import read_json
+from infuser.tables.rows import read_json
 from infuser.types import Source
 from infuser.words import counted
 

@@ -21,8 +21,7 @@ from infuser.errors import InputError
 from infuser.experiments.run_folder import Run
 from infuser.files import digest_of
 from infuser.tables.examples import Columns, hold_out, list_labels, number_labels, read_all_examples
-from infuser.tables.files import digest_of_file
-from infuser.tables.records import Record
+from infuser.tables.rows import Record, digest_of_file
 from infuser.types import Source
 
 if TYPE_CHECKING:

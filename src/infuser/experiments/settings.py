@@ -48,7 +48,7 @@ from typing import Any
 
 from infuser.errors import InputError, did_you_mean
 from infuser.sources.settings import fits, told
-from infuser.tables.files import read_toml
+from infuser.tables.rows import read_toml
 
 _TOP = {"title", "seeds", "baseline", "average", "host", "source", "method", "task", "train", "tune", "sweep"}
 _TOP |= {"ablate", "published"}

@@ -10,6 +10,8 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
+from infuser.tables.skipped import BATCH
+
 TRIPLES = pa.schema(
     [
         pa.field("head", pa.string(), nullable=False),
@@ -31,3 +33,9 @@ ENTITIES = pa.schema(
 """All but the id may be null. The rows of one entity are merged: the first label and the first description win."""
 
 Facts = Iterator[pa.RecordBatch]
+
+
+def in_batches(batch: pa.RecordBatch) -> Facts:
+    """Yield a batch in slices of at most BATCH rows."""
+    for start in range(0, batch.num_rows, BATCH):
+        yield batch.slice(start, BATCH)

@@ -9,15 +9,17 @@ from typing import TypeVar
 
 from infuser.errors import InputError
 from infuser.linking.windows import cut_windows
+from infuser.tables.blocks import STDIN, suffix_of
 from infuser.tables.examples import Columns, read_examples
-from infuser.tables.files import STDIN, BadRow, kind_of_file, read_lines
+from infuser.tables.rows import read_lines
+from infuser.tables.skipped import BadRow
 
 _T = TypeVar("_T")
 
 
 def read_texts(path: Path, column: str = "text") -> Iterator[str]:
     """Yield the texts of a file: every line of a .txt as it is, else the rows of a table."""
-    if path != STDIN and kind_of_file(path) == ".txt":
+    if path != STDIN and suffix_of(path) == ".txt":
         for _, line in read_lines(path):
             if isinstance(line, BadRow):
                 raise line
@@ -34,7 +36,7 @@ def read_documents(path: Path, column: str = "text") -> Iterator[list[str]]:
 
     In a .txt a line is a sentence and a blank line ends a document; in a table each row is a document of one part.
     """
-    if path == STDIN or kind_of_file(path) != ".txt":
+    if path == STDIN or suffix_of(path) != ".txt":
         yield from ([text] for text in read_texts(path, column) if text.strip())
         return
     document: list[str] = []

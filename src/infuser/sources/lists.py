@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from infuser.errors import InputError, SourceError
 from infuser.registry import SOURCES
-from infuser.tables.files import Row, read_rows
+from infuser.tables.rows import Row, read_rows
 from infuser.types import Source
 from infuser.words import counted
 

@@ -23,7 +23,7 @@ from infuser.sources.knowledge_base import KnowledgeBase
 from infuser.sources.lists import LISTED, read_aliases, read_list
 from infuser.sources.selective import bare
 from infuser.sources.settings import check_complete, check_settings, fields_of
-from infuser.tables.files import read_json, read_toml
+from infuser.tables.rows import read_json, read_toml
 from infuser.types import Source
 
 _KIND_OF_FOLDER = {

@@ -13,7 +13,7 @@ from infuser.sources.annotating.cache import annotate_cached
 from infuser.sources.entity_statistics import count_entities
 from infuser.sources.sampling import Sampling
 from infuser.sources.selective import Selective, Strategy, describe_strategy, make_strategy
-from infuser.tables.files import read_json
+from infuser.tables.rows import read_json
 from infuser.types import Source, join_pair
 
 SAMPLING = "sampling"

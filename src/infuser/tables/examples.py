@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from infuser.errors import InputError
-from infuser.tables.files import BadRow, Place, kind_of_file
-from infuser.tables.records import HEADED, Record, read_records
+from infuser.tables.blocks import suffix_of
+from infuser.tables.rows import HEADED, Record, read_records
+from infuser.tables.skipped import BadRow, Place
 
 if TYPE_CHECKING:
     from infuser.tables.skipped import Skipped
@@ -171,7 +172,7 @@ def _cell(place: Place, record: Mapping[str, Any], column: str, role: str) -> An
     chosen = f"Say which one holds the {role}: --{role}-column NAME, or the task's setting."
     advice = f"{hint}Columns: {', '.join(map(str, record))}. {chosen}"
     missing = BadRow(place, f"has no column {column!r}", str(dict(record)), advice=advice)
-    if kind_of_file(place.path) in HEADED:  # then no row of the file has it
+    if suffix_of(place.path) in HEADED:  # then no row of the file has it
         raise InputError(str(missing))
     raise missing
 

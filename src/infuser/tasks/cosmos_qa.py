@@ -14,7 +14,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from infuser.registry import TASKS
-from infuser.tables.files import BadRow, Place
+from infuser.tables.skipped import BadRow, Place
 from infuser.tasks.base import Example, Split, Task
 from infuser.tasks.official import official_records
 

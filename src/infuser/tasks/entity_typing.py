@@ -26,8 +26,9 @@ from typing import Any, TypeGuard
 from infuser.errors import InputError
 from infuser.registry import TASKS
 from infuser.stats.metrics import Metric
-from infuser.tables.files import BadRow, Place, opened
-from infuser.tables.records import Record, json_lines, read_records
+from infuser.tables.blocks import open_stream
+from infuser.tables.rows import Record, json_lines, read_records
+from infuser.tables.skipped import BadRow, Place
 from infuser.tasks.base import Example, Split, Task, class_options
 from infuser.tasks.entity_markers import mark_mention
 from infuser.tasks.official import dataset_records, find_file, is_datasets_name
@@ -94,7 +95,7 @@ class EntityTyping(Task):
         if is_datasets_name(self.data):
             return dataset_records(self.data, split)
         path = find_file(self.data, f"{split}.json", f"crowd/{split}.json")
-        with opened(path) as file:
+        with open_stream(path) as file:
             is_list = file.read(64).removeprefix(b"\xef\xbb\xbf").lstrip().startswith(b"[")
         return read_records(path) if is_list else json_lines(path)  # the release calls both .json
 

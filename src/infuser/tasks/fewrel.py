@@ -23,7 +23,7 @@ from infuser.registry import TASKS
 from infuser.relations.examples import RelationText
 from infuser.relations.readers_common import Unreadable, is_text
 from infuser.relations.readers_fewrel import fewrel_example, read_fewrel
-from infuser.tables.files import Place
+from infuser.tables.skipped import Place
 from infuser.tasks.base import Split
 from infuser.tasks.official import dataset_records, find_file, is_datasets_name
 from infuser.tasks.relation_classification import NoSkipping, RelationClassification, read_texts, select_part

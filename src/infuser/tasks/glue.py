@@ -14,8 +14,8 @@ from typing import Any, ClassVar
 
 from infuser.errors import InputError
 from infuser.registry import TASKS
-from infuser.tables.files import BadRow, Place
-from infuser.tables.records import Record
+from infuser.tables.rows import Record
+from infuser.tables.skipped import BadRow, Place
 from infuser.tasks.base import Example, Split, Task, class_options
 from infuser.tasks.glue_files import Sides, make_example, read_similarity, text_cell, tsv_records
 from infuser.tasks.official import dataset_records, find_file, is_datasets_name

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from infuser.errors import InputError
-from infuser.tables.files import BadRow, Place, read_lines
-from infuser.tables.records import Record
+from infuser.tables.blocks import wrong_width
+from infuser.tables.rows import Record, any_lines
+from infuser.tables.skipped import BadRow, Place
 from infuser.tasks.base import Example
-from infuser.words import counted
 
 Sides = tuple[str, str | None]
 """Which columns hold the text and its pair."""
@@ -22,17 +22,17 @@ _BROKEN = "A line break or a tab inside a text is often the cause; skip_bad = tr
 def tsv_records(path: Path, header: tuple[str, ...] | None = None) -> Iterator[Record | BadRow]:
     """Yield the rows of an official file by the names in its first line, or by `header` where it has none."""
     names = header
-    for number, line in read_lines(path):
+    for number, line in any_lines(path):
         if isinstance(line, BadRow):
             yield line
             continue
-        cells = line.rstrip("\r\n").split("\t")
+        cells = line.split("\t")
         if cells == [""]:
             continue
         if names is None:
             names = tuple(cells)
         elif len(cells) != len(names):
-            why = f"has {counted(len(cells), 'cell')} for {counted(len(names), 'column')}: {', '.join(names)}"
+            why = f"{wrong_width(len(cells), len(names))}: {', '.join(names)}"
             yield BadRow(Place(path, number), why, line, advice=_BROKEN)
         else:
             yield Place(path, number), dict(zip(names, cells, strict=True))

@@ -20,8 +20,9 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from infuser.errors import InputError
-from infuser.tables.files import BadRow, Place, kind_of_file, read_lines
-from infuser.tables.records import Record, read_records
+from infuser.tables.blocks import suffix_of
+from infuser.tables.rows import Record, read_lines, read_records
+from infuser.tables.skipped import BadRow, Place
 from infuser.tasks.official import dataset_records, find_file, is_datasets_name
 from infuser.words import counted
 
@@ -190,14 +191,10 @@ def _text(place: Place, row: dict[str, Any], name: str) -> str:
 def read_texts(corpus: str) -> list[str]:
     """Return the lines of a text file, or of all .txt files of a folder, that are not empty."""
     path = Path(corpus)
-    files = sorted(one for one in path.rglob("*") if kind_of_file(one) == ".txt") if path.is_dir() else [path]
+    files = sorted(one for one in path.rglob("*") if suffix_of(one) == ".txt") if path.is_dir() else [path]
     texts = []
     for file in files:
-        for _, line in read_lines(file):
-            if isinstance(line, BadRow):
-                raise line
-            if text := line.strip():
-                texts.append(text)
+        texts += [text for _, line in read_lines(file) if (text := line.strip())]
     if not texts:
         raise InputError(f"There are no texts in {corpus!r}. Give a file with one text per line, or a folder of .txt.")
     return texts

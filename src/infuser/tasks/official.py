@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from infuser.errors import InputError, MissingExtraError
-from infuser.tables.files import Place
-from infuser.tables.records import Record, read_records
+from infuser.tables.rows import Record, read_records
+from infuser.tables.skipped import Place
 
 _PREFIX = "datasets:"
 _SPLITS = {"dev": ("validation", "dev"), "train": ("train",), "test": ("test",)}

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, ClassVar
 from infuser.errors import InputError
 from infuser.stats.answer_scores import exact_match, word_f1
 from infuser.stats.metrics import Metric, mean_metric
-from infuser.tables.files import BadRow, Place
+from infuser.tables.skipped import BadRow, Place
 from infuser.tasks.base import Example, Prediction, Task, Training
 from infuser.tasks.span_windows import WindowCollator, read_windows, training_windows, windows_of
 

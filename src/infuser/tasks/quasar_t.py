@@ -19,8 +19,8 @@ from typing import Any, Literal
 
 from infuser.errors import InputError
 from infuser.registry import TASKS
-from infuser.tables.files import BadRow, Place
-from infuser.tables.records import json_lines
+from infuser.tables.rows import json_lines
+from infuser.tables.skipped import BadRow, Place
 from infuser.tasks.base import Example, Split
 from infuser.tasks.official import dataset_records, find_file, is_datasets_name
 from infuser.tasks.open_qa import OpenQa

@@ -15,9 +15,8 @@ from typing import Any
 from infuser.errors import InputError
 from infuser.relations.examples import RelationText
 from infuser.relations.readers_common import Unreadable
-from infuser.tables.files import BadRow, Place
-from infuser.tables.records import Record
-from infuser.tables.skipped import Skipped
+from infuser.tables.rows import Record
+from infuser.tables.skipped import BadRow, Place, Skipped
 from infuser.tasks.base import Example, Split, Task, class_options
 from infuser.tasks.entity_markers import Markers, mark
 

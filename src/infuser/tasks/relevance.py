@@ -20,8 +20,8 @@ from infuser.registry import TASKS
 from infuser.stats.metrics import Metric, get_metric, ranking_scores
 from infuser.stats.weighted import Floats, ratio
 from infuser.tables.examples import Columns, hold_out_groups, make_example, read_label, read_score
-from infuser.tables.files import BadRow
-from infuser.tables.records import Record
+from infuser.tables.rows import Record
+from infuser.tables.skipped import BadRow
 from infuser.tasks.base import Example, Prediction, Split, class_options
 from infuser.tasks.tabular import Tabular
 

@@ -25,7 +25,7 @@ from infuser.relations.readers_common import Unreadable
 from infuser.relations.readers_semeval import marked_sentence, read_semeval
 from infuser.stats.metrics import METRICS, Array, Metric
 from infuser.stats.weighted import ClassCounts, Floats, of_classes, ratio
-from infuser.tables.files import Place
+from infuser.tables.skipped import Place
 from infuser.tasks.base import Split
 from infuser.tasks.official import dataset_records, find_file, is_datasets_name
 from infuser.tasks.relation_classification import NoSkipping, RelationClassification, read_texts, select_part

@@ -23,7 +23,7 @@ from infuser.tables.examples import (
     number_labels,
     read_score,
 )
-from infuser.tables.records import Record, read_records
+from infuser.tables.rows import Record, read_records
 from infuser.tasks.base import Example, Split, Task, class_options
 from infuser.tasks.official import dataset_records, is_datasets_name
 

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pyarrow as pa
 
+from infuser.knowledge.counting.corpus import CorpusBlock, Format, find_files, read_corpus
 from infuser.knowledge.counting.shapes import Texts
-from infuser.tables.corpus.files import Format, RawBlock, find_files, read_blocks
-from infuser.tables.corpus.texts import read_texts
+from infuser.knowledge.counting.texts import read_texts
 from infuser.tables.skipped import Skipped
 
 
@@ -35,7 +35,7 @@ def texts_in(texts: Texts) -> list[str]:
     return [texts.data[start:end].decode() for start, end in zip(texts.starts[:-1], ends, strict=True)]
 
 
-def rows_in(block: RawBlock, columns: Sequence[str], skipped: Skipped) -> list[tuple[str, ...]]:
+def rows_in(block: CorpusBlock, columns: Sequence[str], skipped: Skipped) -> list[tuple[str, ...]]:
     sides = read_texts(block, columns, skipped)
     assert len(sides) == len(columns)
     return list(zip(*map(texts_in, sides), strict=True))
@@ -51,7 +51,7 @@ def read(
     """Return all rows of a corpus; any bad row is an error unless a `skipped` is given."""
     skipped = skipped or Skipped(strict=True)
     rows = []
-    for number, block in enumerate(read_blocks(find_files(paths, format), columns, size)):
-        assert block.number == number and isinstance(block.data, bytes) and block.data
+    for number, block in enumerate(read_corpus(find_files(paths, format), columns, size)):
+        assert block.number == number and isinstance(block.block.data, bytes) and block.block.data
         rows += rows_in(block, columns, skipped)
     return rows

@@ -18,9 +18,10 @@ from hypothesis import strategies as st
 from knowledge.counting.corpora import read, write
 
 from infuser.errors import InputError
-from infuser.tables.corpus import cutting, parquet_blocks
-from infuser.tables.corpus.cutting import QuotedEnds
-from infuser.tables.corpus.files import CorpusFile, find_files, read_blocks
+from infuser.knowledge.counting.corpus import CorpusFile, find_files, read_corpus, write_rows
+from infuser.tables import blocks as table_blocks
+from infuser.tables.blocks import Block, read_blocks
+from infuser.tables.quotes import QuotedEnds
 
 CONTENTS = {
     ".txt": 'One text.\n\nAnother, with "signs"\n',
@@ -33,7 +34,7 @@ EXPECTED = [("One text.",), ('Another, with "signs"',)]
 
 
 def cut(path: Path, columns: tuple[str, ...] = ("text",), size: int = 8 << 20) -> list:
-    return list(read_blocks(find_files([path]), columns, size))
+    return [found.block for found in read_corpus(find_files([path]), columns, size)]
 
 
 @pytest.mark.parametrize("packing", ["", ".gz", ".zst"])
@@ -65,7 +66,7 @@ def test_many_files_and_folders_are_one_corpus(tmp_path):
         (os.path.join("folder", "a", "z.csv.gz"), "csv"),
         (os.path.join("folder", "b.txt"), "text"),
     ]
-    blocks = list(read_blocks(files, ["text"]))
+    blocks = list(read_corpus(files, ["text"]))
     assert [block.number for block in blocks] == [0, 1, 2]
     assert [block.file for block in blocks] == files
     assert read(tmp_path / "named.jsonl", tmp_path / "folder") == [("named",), ("z",), ("b",)]
@@ -128,9 +129,10 @@ def test_blocks_are_whole_lines_and_together_the_file(tmp_path):
 
 
 def test_a_block_can_be_sent_to_another_process(tmp_path):
-    [block] = cut(write(tmp_path, "a.csv", "text\na\n"))
-    assert pickle.loads(pickle.dumps(block)) == block
-    assert block == (CorpusFile(str(tmp_path / "a.csv"), "csv"), 0, 2, b"a\n", ("text",))
+    path = write(tmp_path, "a.csv", "text\na\n")
+    [found] = read_corpus(find_files([path]), ["text"])
+    assert pickle.loads(pickle.dumps(found)) == found
+    assert found == (CorpusFile(str(path), "csv"), 0, Block(2, b"a\n", ",", ("text",)))
 
 
 def test_the_line_of_a_block_counts_lines_inside_quotes(tmp_path):
@@ -175,7 +177,6 @@ def test_utf_16_is_an_error_with_a_remedy(tmp_path, name, encoding):
             r"a\.csv has no column 'text'\. Did you mean 'texts'\? Its columns: 'id', 'texts'",
         ),
         ("a.tsv", "id,text\n1,x\n", r"no column 'text'.* Its columns: 'id,text'"),
-        ("a.csv", "id;text\n1;x\n", r"semicolons between them: write it again with commas"),
         ("a.csv", "text,id,text\nx,1,y\n", r"2 columns called 'text' .*Rename"),
         ("a.csv", "id,text\r1,x\r2,y", r"lines end in carriage returns alone: write it again"),
     ],
@@ -184,6 +185,12 @@ def test_a_table_without_the_column_tells_those_it_has(tmp_path, name, content, 
     for size in (1, 1 << 20):
         with pytest.raises(InputError, match=said):
             cut(write(tmp_path, name, content), size=size)
+
+
+@pytest.mark.parametrize("size", [1, 1 << 20])
+def test_semicolons_may_stand_between_the_cells(tmp_path, size):
+    path = write(tmp_path, "a.csv", 'id;text\n1;"a; ""b""\nc, d"\n2;x, y\n')
+    assert read(path, size=size) == [('a; "b"\nc, d',), ("x, y",)]
 
 
 def test_a_parquet_file_without_the_column_tells_those_it_has(tmp_path):
@@ -197,7 +204,7 @@ def test_a_parquet_file_without_the_column_tells_those_it_has(tmp_path):
 @pytest.mark.parametrize("columns", [(), ("a", "a"), ("a", "b", "c")])
 def test_one_column_is_read_or_two_that_differ(columns):
     with pytest.raises(InputError, match="name one, or two that differ"):
-        list(read_blocks([], columns))
+        list(read_corpus([], columns))
 
 
 @pytest.mark.parametrize("name", ["a.txt.gz", "a.csv.zst", "a.jsonl.gz", "a.tsv.zst"])
@@ -215,7 +222,7 @@ def test_a_damaged_parquet_file_is_named(tmp_path, keep):
     path = tmp_path / "a.parquet"
     pq.write_table(pa.table({"text": [str(number) for number in range(100)]}), path)
     path.write_bytes(path.read_bytes()[:keep])
-    with pytest.raises(InputError, match=r"a\.parquet cannot be read as Parquet .*Write it again"):
+    with pytest.raises(InputError, match=r"a\.parquet cannot be read as Parquet: .*Write it again"):
         cut(path)
 
 
@@ -240,7 +247,7 @@ def test_a_line_of_50_mb_is_one_block(tmp_path):
 
 @pytest.mark.parametrize("name", ["a.txt", "a.csv", "a.tsv", "a.jsonl"])
 def test_a_longer_record_than_memory_allows_is_an_error_with_its_line(tmp_path, monkeypatch, name):
-    monkeypatch.setattr(cutting, "LONGEST_RECORD", 1000)
+    monkeypatch.setattr(table_blocks, "LONGEST_RECORD", 1000)
     with pytest.raises(InputError, match=rf"{name}, line 3 begins a .* of more than 1,000 bytes"):
         cut(write(tmp_path, name, "text\nshort\n" + "x" * 1001 + "\nbehind\n"), size=100)
     fits = "text\nshort\n" + "x" * 999 + "\nbehind\n"
@@ -248,7 +255,7 @@ def test_a_longer_record_than_memory_allows_is_an_error_with_its_line(tmp_path, 
 
 
 def test_a_quote_that_is_never_closed_does_not_eat_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr(cutting, "LONGEST_RECORD", 100_000)
+    monkeypatch.setattr(table_blocks, "LONGEST_RECORD", 100_000)
     path = write(tmp_path, "a.csv", 'text\nshort\n"open\n' + "row\n" * 5_000_000)
     tracemalloc.start()
     try:
@@ -273,8 +280,9 @@ def test_parquet_is_never_read_whole(tmp_path):
     pq.write_table(pa.table({"text": texts, "id": range(20_000)}), tmp_path / "a.parquet", row_group_size=20_000)
     del texts
     before, peak, seen = pa.total_allocated_bytes(), 0, []
-    for block in read_blocks(find_files([tmp_path / "a.parquet"]), ["text"], 1 << 20):
+    for found in read_corpus(find_files([tmp_path / "a.parquet"]), ["text"], 1 << 20):
         peak = max(peak, pa.total_allocated_bytes() - before)
+        block = found.block
         assert len(block.data) < 1.1 * (1 << 20)
         seen.append((block.first, pa.ipc.open_stream(block.data).read_all().num_rows))
     assert peak < 10_000_000
@@ -311,9 +319,7 @@ def test_texts_of_any_parquet_type_are_read(tmp_path, kind):
 
 def test_an_arrow_stream_gives_its_rows_back():
     batch = pa.record_batch({"text": ["a", None]})
-    assert pa.ipc.open_stream(parquet_blocks.write_rows([batch, batch])).read_all().to_pydict() == {
-        "text": ["a", None, "a", None]
-    }
+    assert pa.ipc.open_stream(write_rows([batch, batch])).read_all().to_pydict() == {"text": ["a", None, "a", None]}
 
 
 def records_by_the_csv_module(data: bytes) -> list[int]:
@@ -338,8 +344,8 @@ def test_records_end_where_the_csv_module_ends_them_however_odd_the_quotes(text,
     assert found == (expected[:-1] if quotes.inside else expected)
     stream, ends, at = io.BytesIO(data), [], 0
     try:
-        for _, block in cutting.cut_records("a.csv", stream, steps[0] if steps else 3, QuotedEnds()):
-            at += len(block)
+        for block in read_blocks("a.csv", steps[0] if steps else 3, format="csv", source=stream):
+            at += len(block.data)
             ends.append(at)
     except InputError:
         assert quotes.inside

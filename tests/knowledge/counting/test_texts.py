@@ -17,17 +17,16 @@ from hypothesis import strategies as st
 from knowledge.counting.corpora import read, rows_in, write
 
 from infuser.errors import InputError
-from infuser.tables.corpus import cells, json_cells
-from infuser.tables.corpus.cutting import QuotedEnds, line_ends
-from infuser.tables.corpus.files import CorpusFile, RawBlock, find_files, read_blocks
-from infuser.tables.corpus.parquet_blocks import write_rows
-from infuser.tables.corpus.texts import read_texts
+from infuser.knowledge.counting import texts as texts_module
+from infuser.knowledge.counting.corpus import CorpusBlock, CorpusFile, find_files, read_corpus, write_rows
+from infuser.knowledge.counting.texts import read_texts
+from infuser.tables import parse
+from infuser.tables.blocks import Block
 from infuser.tables.skipped import Skipped
 
 ODD = "ab ,;\"'\n\r\t\\{}ä€😀\u3000\x00\x1c\u2028\ufeff"
 ANY_TEXT = st.one_of(st.text(max_size=12), st.text(alphabet=ODD, max_size=12))
 SIZES = st.sampled_from([1, 2, 5, 17, 100, 1 << 20])
-TABLE = CorpusFile("a.csv", "csv")
 
 
 def filled(rows: list[tuple[str, ...]]) -> list[tuple[str, ...]]:
@@ -103,7 +102,12 @@ def test_pairs_written_with_tabs_come_back(rows, size, line_end):
     assert both == filled(rows) and skipped.n == told
 
 
-def numbered(found: cells.Cells) -> list[tuple]:
+def loose(name: str, format: str, data: bytes, header: tuple[str, ...] = (), first: int = 1) -> CorpusBlock:
+    separator = {"csv": ",", "tsv": "\t"}.get(format, "")
+    return CorpusBlock(CorpusFile(name, format), 0, Block(first, data, separator, header))
+
+
+def numbered(found: parse.Batch) -> list[tuple]:
     columns = [column.to_pylist() for column in found.columns]
     return [row for row in zip(found.numbers.tolist(), *columns, strict=True) if any(row[1:])]
 
@@ -116,17 +120,16 @@ def numbered(found: cells.Cells) -> list[tuple]:
 )
 def test_arrow_and_the_csv_module_agree_on_any_bytes(parts):
     data = b"".join(parts) + b"\n"
-    for quoted in (True, False):
-        raw = data if quoted else data.replace(b",", b"\t")
-        ends = QuotedEnds().find_all(raw) if quoted else line_ends(raw)
+    for separator in (",", ";", "\t"):
+        block = Block(5, data.replace(b",", separator.encode()), separator, ("one", "two"))
         for places in ([0], [1, 0]):
-            at_once = cells._table_at_once(raw, 5, places, 2, quoted=quoted)
+            at_once = parse.table_at_once(block, places)
             if at_once is None:
                 continue
-            slowly = cells.one_by_one(
-                cells._numbered(raw, [0, *ends.tolist()], 5),
-                lambda row, p=places, q=quoted: cells._row(row, p, 2, quoted=q),
-                len(places),
+            slowly = parse.rows_one_by_one(
+                block.records(),
+                lambda row, b=block, p=places: parse.table_row(row, b, p),
+                [pa.string()] * len(places),
             )
             assert not slowly.bad
             assert numbered(at_once) == numbered(slowly)
@@ -140,9 +143,8 @@ def test_a_bad_row_among_thousands_is_told_and_the_others_come_through(tmp_path,
     rows[1234] = "bad\n"
     path = write(tmp_path, name, header + "".join(rows))
     slow = []
-    monkeypatch.setattr(
-        cells, "one_by_one", lambda *args, one_by_one=cells.one_by_one: slow.append(args) or one_by_one(*args)
-    )
+    one_by_one = parse.rows_one_by_one
+    monkeypatch.setattr(parse, "rows_one_by_one", lambda *args: slow.append(args) or one_by_one(*args))
     skipped = Skipped()
     found = read(path, skipped=skipped)
     text = 'tex"t\n{}' if name == "a.csv" else "text {}"
@@ -168,11 +170,16 @@ JSON_LINES = [
 def test_a_json_line_is_read_the_same_whatever_stands_beside_it(lines):
     def rows(some: list[bytes]) -> tuple[list, int]:
         skipped = Skipped()
-        block = RawBlock(CorpusFile("a", "jsonl"), 0, 2, b"\n".join(some) + b"\n")
-        return rows_in(block, ["text"], skipped), skipped.n
+        return rows_in(loose("a", "jsonl", b"\n".join(some) + b"\n", first=2), ["text"], skipped), skipped.n
 
     alone = [rows([line]) for line in lines]
-    by_hand = [cells.one_by_one([(1, line)], lambda one: json_cells._row(one, ["text"]), 1) for line in lines]
+    schema = pa.schema([("text", pa.large_string())])
+
+    def read_one(line: bytes) -> list | None:
+        found = parse.json_line(line, schema)
+        return None if found is None else [texts_module._text(found, "text")]
+
+    by_hand = [parse.rows_one_by_one([(1, line)], read_one, schema.types) for line in lines]
     assert rows(lines) == ([row for found, _ in alone for row in found], sum(n for _, n in alone))
     assert [len(one.bad) for one in by_hand] == [n for _, n in alone]
 
@@ -187,10 +194,10 @@ def test_every_bad_row_of_a_table_is_told_with_its_line(tmp_path):
         assert rows == [("good",), ("two\nlines",), ("fine",), ("a\rb",), ('5" x',)]
         assert skipped.n == 4
         assert [told.split("a.csv, ")[1] for told in skipped.first] == [
-            "line 3: 3 cells instead of 2: '2,too,many'",
-            "line 7: not UTF-8: '4,\\\\xff'",
-            "line 8: not CSV (',' expected after '\"'): '5,\"bad\" quote'",
-            "line 10: 1 cell instead of 2: '6'",
+            "line 3: has 3 cells instead of 2: '2,too,many'",
+            "line 7: is not UTF-8 in column 'text': '4,\\\\xff'",
+            "line 8: is not CSV (',' expected after '\"'): '5,\"bad\" quote'",
+            "line 10: has 1 cell instead of 2: '6'",
         ]
 
 
@@ -199,19 +206,19 @@ def test_every_bad_line_of_tabs_is_told_with_its_line(tmp_path):
     skipped = Skipped()
     assert read(write(tmp_path, "a.tsv", content), skipped=skipped) == [('"good"',), ("fine",)]
     assert [told.split("a.tsv, ")[1].split(": '")[0] for told in skipped.first] == [
-        "line 3: 1 cell instead of 2",
-        "line 4: 3 cells instead of 2",
-        "line 5: not UTF-8",
+        "line 3: has 1 cell instead of 2",
+        "line 4: has 3 cells instead of 2",
+        "line 5: is not UTF-8 in column 'text'",
     ]
 
 
 def test_every_bad_json_line_is_told_with_its_line(tmp_path):
     bad = {
-        '{"text": 5}': "'text' is a number, not a text",
-        "[1]": "not an object",
-        "{": "not JSON (Expecting property name enclosed in double quotes: line 1 column 2 (char 1))",
-        '{"other": 1}': "no column 'text'",
-        '{"text": "\\ud800"}': "half of a character (a lone surrogate) in 'text'",
+        '{"text": 5}': "has a number as 'text', not a text",
+        "[1]": "is not an object",
+        "{": "is not JSON: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)",
+        '{"other": 1}': "has no column 'text'",
+        '{"text": "\\ud800"}': "has half of a character (a lone surrogate) in 'text'",
     }
     path = write(tmp_path, "a.jsonl", "\n".join(['{"text": "a"}', *bad, '{"text": null}', '{"text": "b"}']))
     for size in (1, 1 << 20):
@@ -226,7 +233,7 @@ def test_a_missing_json_column_is_told_also_when_all_else_is_well(tmp_path):
     skipped = Skipped()
     content = '{"text": "a"}\n{"text": null}\n{"txt": "b"}\n{"text": "c"}\n'
     assert read(write(tmp_path, "a.jsonl", content), skipped=skipped) == [("a",), ("c",)]
-    assert skipped.n == 1 and "a.jsonl, line 3: no column 'text'" in skipped.first[0]
+    assert skipped.n == 1 and "a.jsonl, line 3: has no column 'text'" in skipped.first[0]
 
 
 def test_a_parquet_row_that_is_not_utf_8_is_told_with_its_row(tmp_path):
@@ -234,7 +241,7 @@ def test_a_parquet_row_that_is_not_utf_8_is_told_with_its_row(tmp_path):
     pq.write_table(pa.table({"text": column}), tmp_path / "a.parquet")
     skipped = Skipped()
     assert read(tmp_path / "a.parquet", skipped=skipped) == [("a",), ("ä",)]
-    assert skipped.n == 1 and "a.parquet, row 2: not UTF-8: " in skipped.first[0]
+    assert skipped.n == 1 and "a.parquet, row 2: is not UTF-8: " in skipped.first[0]
 
 
 def test_lines_that_are_no_pairs_are_told_with_their_line(tmp_path):
@@ -244,11 +251,11 @@ def test_lines_that_are_no_pairs_are_told_with_their_line(tmp_path):
         rows = read(write(tmp_path, "a.txt", content), columns=("text", "pair"), size=size, skipped=skipped)
         assert rows == [("a", "b"), ("f", "g")]
         assert [told.split("a.txt, ")[1] for told in skipped.first] == [
-            "line 2: no tab between a text and its pair: 'alone'",
-            "line 3: 2 tabs instead of 1: 'c\\td\\te'",
-            "line 6: nothing before the tab: 'only right'",
-            "line 7: nothing behind the tab: 'only left'",
-            "line 8: not UTF-8: '\\\\xff\\tx'",
+            "line 2: has no tab between a text and its pair: 'alone'",
+            "line 3: has 2 tabs instead of 1: 'c\\td\\te'",
+            "line 6: has nothing before the tab: 'only right'",
+            "line 7: has nothing behind the tab: 'only left'",
+            "line 8: is not UTF-8: '\\\\xff\\tx'",
         ]
 
 
@@ -257,14 +264,14 @@ def test_a_row_with_one_side_is_told_with_the_empty_column(tmp_path):
     path = write(tmp_path, "a.csv", 'query,ad\n"two\nlines",x\n\nshoes,\n,\n"",buy\n')
     assert read(path, columns=("query", "ad"), skipped=skipped) == [("two\nlines", "x")]
     assert [told.split("a.csv, ")[1] for told in skipped.first] == [
-        "line 5: nothing in column 'ad': 'shoes'",
-        "line 7: nothing in column 'query': 'buy'",
+        "line 5: has nothing in column 'ad': 'shoes'",
+        "line 7: has nothing in column 'query': 'buy'",
     ]
 
 
 def test_strict_stops_at_the_first_bad_row(tmp_path):
     path = write(tmp_path, "a.txt", b"good\n\xff\n\xfe\n")
-    with pytest.raises(InputError, match=r"a\.txt, line 2: not UTF-8"):
+    with pytest.raises(InputError, match=r"a\.txt, line 2: is not UTF-8"):
         read(path)
 
 
@@ -276,7 +283,7 @@ def test_invalid_utf_8_in_the_middle_costs_one_line(tmp_path):
         skipped = Skipped()
         rows = read(path, size=size, skipped=skipped)
         assert rows == [(line.decode(),) for number, line in enumerate(lines) if number != 500]
-        assert skipped.n == 1 and "line 501: not UTF-8" in skipped.first[0]
+        assert skipped.n == 1 and "line 501: is not UTF-8" in skipped.first[0]
 
 
 def test_a_null_byte_is_harmless(tmp_path):
@@ -323,43 +330,43 @@ def test_a_text_of_50_mb_comes_through(tmp_path, name):
     long = "wörd, " * 8_000_000
     begin, end = {"a.txt": ("", ""), "a.csv": ('text\n"', '"'), "a.jsonl": ('{"text": "', '"}')}[name]
     path = write(tmp_path, name, f"{begin}{long}{end}\n")
-    [block] = read_blocks(find_files([path]), ["text"])
+    [block] = read_corpus(find_files([path]), ["text"])
     [texts] = read_texts(block, ["text"], Skipped(strict=True))
     assert texts.n_texts == 1 and texts.data == long.encode() + b"\n"
 
 
 def test_a_long_cell_comes_through_row_by_row_too():
-    block = RawBlock(TABLE, 0, 1, b"a b," + b"x" * 1_000_000 + b"\ntoo,many,cells\n", ("id", "text"))
+    block = loose("a.csv", "csv", b"a b," + b"x" * 1_000_000 + b"\ntoo,many,cells\n", ("id", "text"))
     skipped = Skipped()
     assert rows_in(block, ["text"], skipped) == [("x" * 1_000_000,)] and skipped.n == 1
 
 
 def test_plain_lines_keep_their_bytes():
     data = "one\ntwo é\n".encode()
-    [texts] = read_texts(RawBlock(CorpusFile("a", "text"), 0, 1, data), ["text"], Skipped(strict=True))
+    [texts] = read_texts(loose("a", "text", data), ["text"], Skipped(strict=True))
     assert texts.data == data and texts.starts.tolist() == [0, 4, 11]
 
 
 def test_a_block_can_be_made_of_loose_lines_or_of_a_whole_file():
     strict = Skipped(strict=True)
     lines = [b"one", b"", b"two"]
-    loose = RawBlock(CorpusFile("hdfs:/part-0", "text"), 0, 1, b"\n".join(lines) + b"\n")
-    assert rows_in(loose, ["text"], strict) == [("one",), ("two",)]
-    whole = RawBlock(CorpusFile("hdfs:/a.txt", "text"), 0, 1, "\ufeffone\r\ntwo".encode())
+    part = loose("hdfs:/part-0", "text", b"\n".join(lines) + b"\n")
+    assert rows_in(part, ["text"], strict) == [("one",), ("two",)]
+    whole = loose("hdfs:/a.txt", "text", "\ufeffone\r\ntwo".encode())
     assert rows_in(whole, ["text"], strict) == [("one",), ("two",)]
-    table = RawBlock(CorpusFile("hdfs:/a.csv", "csv"), 0, 1, b'1,"a, b"', ("id", "text"))
+    table = loose("hdfs:/a.csv", "csv", b'1,"a, b"', ("id", "text"))
     assert rows_in(table, ["text"], strict) == [("a, b",)]
     batch = pa.record_batch({"id": [1, 2], "text": ["a", None]})
-    arrow = RawBlock(CorpusFile("hdfs:/a.parquet", "parquet"), 0, 1, write_rows([batch]))
+    arrow = loose("hdfs:/a.parquet", "parquet", write_rows([batch]))
     assert rows_in(arrow, ["text"], strict) == [("a",)]
-    assert rows_in(RawBlock(TABLE, 0, 1, b"", ("text", "pair")), ["text", "pair"], strict) == []
+    assert rows_in(loose("a.csv", "csv", b"", ("text", "pair")), ["text", "pair"], strict) == []
 
 
 def test_an_open_quote_in_loose_lines_is_a_bad_row():
     skipped = Skipped()
-    block = RawBlock(TABLE, 0, 1, b'a\n"open\nb\n', ("text",))
+    block = loose("a.csv", "csv", b'a\n"open\nb\n', ("text",))
     assert rows_in(block, ["text"], skipped) == [("a",)]
-    assert skipped.n == 1 and "line 2: not CSV (unexpected end of data)" in skipped.first[0]
+    assert skipped.n == 1 and "line 2: is not CSV (unexpected end of data)" in skipped.first[0]
 
 
 def test_white_space_of_any_script_is_blank(tmp_path):

@@ -1,12 +1,13 @@
 """Words and pairs of words of a corpus, counted: what term correlation is computed from.
 
-    reading ──▶ tokens ──▶ words ──▶ pairs ──▶ merging ──▶ Counts
+    corpus ──▶ texts ──▶ tokens ──▶ words ──▶ pairs ──▶ merging ──▶ Counts
 
 | file         | holds                                                                   |
 |--------------|-------------------------------------------------------------------------|
 | settings     | `Counting`: which words, and what "seen together" means                  |
 | shapes       | the shapes in between: Texts, Encoded, Pairs, Counts                     |
-| reading/     | a corpus on disk as texts                                                |
+| corpus       | a corpus on disk cut into blocks                                         |
+| texts        | the texts of a block                                                     |
 | tokens       | the words of texts as numbers                                            |
 | words        | how often each word was seen; the vocabulary                             |
 | pairs        | how often two words were seen together                                   |

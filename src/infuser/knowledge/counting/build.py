@@ -11,11 +11,11 @@ from infuser.errors import InputError
 from infuser.knowledge.artifact import check_place
 from infuser.knowledge.correlation.scores import Scoring
 from infuser.knowledge.correlation.store import KIND, CorrelationStore, save_correlation
+from infuser.knowledge.counting.corpus import Format
 from infuser.knowledge.counting.run import MEMORY, count_corpus
 from infuser.knowledge.counting.settings import Counting
 from infuser.knowledge.counting.shapes import Counts, Progress
 from infuser.spark import check_engine
-from infuser.tables.corpus.files import Format
 
 Engine = Literal["local", "spark"]
 

@@ -18,16 +18,16 @@ import numpy as np
 import pyarrow as pa
 
 from infuser.errors import InputError
+from infuser.knowledge.counting.corpus import Format
 from infuser.knowledge.counting.folder import open_counting_folder
 from infuser.knowledge.counting.pairs import count_pairs
 from infuser.knowledge.counting.settings import Counting
 from infuser.knowledge.counting.shapes import Counts, Encoded, Progress
 from infuser.knowledge.counting.spark_corpus import Batches, Reader, open_frames
+from infuser.knowledge.counting.texts import read_texts
 from infuser.knowledge.counting.tokens import encode
 from infuser.knowledge.counting.words import WORDS, Vocabulary, choose_words, count_units, count_words
 from infuser.spark import open_session
-from infuser.tables.corpus.files import Format
-from infuser.tables.corpus.texts import read_texts
 from infuser.tables.skipped import Skipped
 
 if TYPE_CHECKING:

@@ -21,15 +21,15 @@ from typing import Any
 import pyarrow as pa
 
 from infuser.errors import InputError
+from infuser.knowledge.counting.corpus import CorpusBlock, CorpusFile, Format, find_files, read_corpus
 from infuser.knowledge.counting.folder import CountingFolder, open_counting_folder
 from infuser.knowledge.counting.run_pairs import Share, add_up, count_groups, group_blocks, most_workers
 from infuser.knowledge.counting.settings import Counting
 from infuser.knowledge.counting.shapes import Counts, Progress
+from infuser.knowledge.counting.texts import read_texts
 from infuser.knowledge.counting.tokens import encode
 from infuser.knowledge.counting.words import choose_words, count_units
 from infuser.processes import Crew, Tell
-from infuser.tables.corpus.files import CorpusFile, Format, RawBlock, find_files, read_blocks
-from infuser.tables.corpus.texts import read_texts
 from infuser.tables.skipped import Skipped
 
 MEMORY = 2 << 30
@@ -112,14 +112,14 @@ def _encode_blocks(
         n_bytes += more
         progress("reading", n_bytes, total)
 
-    def unfinished() -> Iterator[RawBlock]:
+    def unfinished() -> Iterator[CorpusBlock]:
         nonlocal n_blocks, n_new
-        for block in read_blocks(files, columns, BLOCK):
+        for block in read_corpus(files, columns, BLOCK):
             n_blocks = block.number + 1
             about = folder.block_about(block.number)
-            finished = about is not None and about["crc"] == zlib.crc32(block.data)
+            finished = about is not None and about["crc"] == zlib.crc32(block.block.data)
             if finished and not (strict and about and about["skipped"]["rows"]):
-                tell(len(block.data))
+                tell(len(block.block.data))
                 continue
             if not n_new:  # what was made of other blocks before is worth nothing
                 folder.remove_counts()
@@ -140,19 +140,19 @@ class _Encode:
     settings: Counting
     strict: bool
 
-    def __call__(self, block: RawBlock, tell: Tell) -> None:
+    def __call__(self, block: CorpusBlock, tell: Tell) -> None:
         skipped = Skipped(self.strict)
         texts = read_texts(block, self.columns, skipped)
         sides = encode(texts, self.settings)
         about = {
-            "crc": zlib.crc32(block.data),
+            "crc": zlib.crc32(block.block.data),
             "n_texts": texts[0].n_texts,
             "n_tokens": sum(side.n_words for side in sides),
             "n_units": count_units(sides, self.settings),
             "skipped": {"rows": skipped.n, "first": skipped.first},
         }
         self.folder.save_block(block.number, sides, about)
-        tell(len(block.data))
+        tell(len(block.block.data))
 
 
 def _choose_words(folder: CountingFolder, n_blocks: int, settings: Counting, share: Share, progress: Progress) -> None:

@@ -16,9 +16,17 @@ import pyarrow as pa
 import pyarrow.parquet
 
 from infuser.errors import InputError
-from infuser.tables.blocks import unpacked
-from infuser.tables.corpus.files import CorpusFile, Format, RawBlock, find_files, format_of, read_stream
-from infuser.tables.corpus.parquet_blocks import check_schema, write_rows
+from infuser.knowledge.counting.corpus import (
+    CorpusBlock,
+    CorpusFile,
+    Format,
+    check_schema,
+    find_files,
+    format_of,
+    read_file,
+    write_rows,
+)
+from infuser.tables.blocks import MARK, Block
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -28,14 +36,13 @@ Batches = Iterator[pa.RecordBatch]
 BLOCK = 8 << 20
 LARGEST_FILE = 1 << 30
 """Files that go to an executor whole may be so large, in bytes as they are on disk."""
-_MARK = b"\xef\xbb\xbf"
 _PATTERN_SIGNS = re.compile(r"([\[\]{}*?\\])")
 
 
 class Reader(Protocol):
     """Makes raw blocks of the batches of a frame; it travels to the executors."""
 
-    def __call__(self, batches: Batches) -> Iterator[RawBlock]: ...
+    def __call__(self, batches: Batches) -> Iterator[CorpusBlock]: ...
 
 
 def open_frames(
@@ -114,12 +121,12 @@ def _named(files: Sequence[CorpusFile]) -> str:
 class _Lines:
     file: CorpusFile
 
-    def __call__(self, batches: Batches) -> Iterator[RawBlock]:
+    def __call__(self, batches: Batches) -> Iterator[CorpusBlock]:
         held: list[bytes] = []
         n_bytes = 0
         for batch in batches:
             for line in batch["line"].to_pylist():
-                held.append(line.removeprefix(_MARK))
+                held.append(line.removeprefix(MARK))
                 n_bytes += len(line) + 1
                 if n_bytes >= BLOCK:
                     yield self._block(held)
@@ -127,17 +134,17 @@ class _Lines:
         if held:
             yield self._block(held)
 
-    def _block(self, lines: Sequence[bytes]) -> RawBlock:
-        return RawBlock(self.file, 0, 1, b"\n".join([*lines, b""]))
+    def _block(self, lines: Sequence[bytes]) -> CorpusBlock:
+        return CorpusBlock(self.file, 0, Block(1, b"\n".join([*lines, b""])))
 
 
 @dataclass(frozen=True)
 class _Rows:
     file: CorpusFile
 
-    def __call__(self, batches: Batches) -> Iterator[RawBlock]:
+    def __call__(self, batches: Batches) -> Iterator[CorpusBlock]:
         for batch in batches:
-            yield RawBlock(self.file, 0, 1, write_rows([batch]))
+            yield CorpusBlock(self.file, 0, Block(1, write_rows([batch])))
 
 
 @dataclass(frozen=True)
@@ -145,8 +152,9 @@ class _Files:
     format: Format
     columns: tuple[str, ...]
 
-    def __call__(self, batches: Batches) -> Iterator[RawBlock]:
+    def __call__(self, batches: Batches) -> Iterator[CorpusBlock]:
         for batch in batches:
             for path, content in zip(batch["path"].to_pylist(), batch["content"], strict=True):
-                with unpacked(path, pa.BufferReader(content.as_buffer())) as stream:
-                    yield from read_stream(CorpusFile(path, self.format), stream, self.columns, BLOCK)
+                file = CorpusFile(path, self.format)
+                for block in read_file(file, self.columns, BLOCK, pa.BufferReader(content.as_buffer())):
+                    yield CorpusBlock(file, 0, block)

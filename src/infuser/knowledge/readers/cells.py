@@ -1,4 +1,4 @@
-"""Columns of cells made into checked batches of facts; rows that cannot be used are told, with the reason."""
+"""Columns of cells made into checked batches of facts; rows that cannot be used come with the reason."""
 
 from __future__ import annotations
 
@@ -23,10 +23,15 @@ Faults = dict[int, str]
 """Rows that cannot be used, by their place, and what is wrong with each; the first reason counts."""
 
 
-def make_batch(cells: Mapping[str, pa.Array], kind: Kind) -> tuple[pa.RecordBatch, Faults]:
-    """Return the facts of a table's columns (by our names; binary, string, number or list) and the rows left out."""
+def make_batch(
+    cells: Mapping[str, pa.Array], kind: Kind, faults: Faults | None = None
+) -> tuple[pa.RecordBatch, Faults]:
+    """Return the facts of a table's columns (by our names; binary, string, number or list) and the rows left out.
+
+    `faults` are rows that are known to be bad already.
+    """
     n_rows = len(next(iter(cells.values())))
-    faults: Faults = {}
+    faults = {} if faults is None else faults
     schema = SCHEMAS[kind]
     columns: list[pa.Array] = []
     for field in schema:

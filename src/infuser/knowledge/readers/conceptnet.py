@@ -14,33 +14,34 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from infuser.errors import InputError
-from infuser.knowledge.facts import ENTITIES, TRIPLES, Facts
-from infuser.knowledge.readers.cells import Faults, all_but, decoded, note, note_nulls
-from infuser.knowledge.readers.delimited import read_pieces, tell_faults
-from infuser.knowledge.readers.json_tables import read_json_lines
+from infuser.knowledge.facts import ENTITIES, TRIPLES, Facts, in_batches
+from infuser.knowledge.readers.cells import Faults, all_but, note, note_nulls
+from infuser.knowledge.readers.tables import read_json_lines, report_bad_rows
 from infuser.tables.blocks import read_blocks
-from infuser.tables.skipped import BATCH, Skipped
+from infuser.tables.parse import parse_table
+from infuser.tables.skipped import Skipped
 
 _CERTAIN = 2.0
 """Weight of an assertion that we take as certain."""
 
-_WIDTH = 5
+_COLUMNS = ("assertion", "relation", "start", "end", "about")
 _NODE = r"^(?P<id>/c/(?P<language>[^/]+)/(?P<term>[^/]+))"
 _WEIGHT = r'"weight":\s*(?P<weight>\d+(?:\.\d+)?(?:[eE][+-]?\d+)?)'
 
 
 def read_conceptnet(path: str | Path, skipped: Skipped, *, language: str = "en") -> Facts:
     """Yield the triples and entities of an assertion dump whose concepts are both of one language (all with "")."""
-    for piece in read_pieces(read_blocks(path), "\t", _WIDTH):
+    for block in read_blocks(path, format="tsv"):
+        batch = parse_table(block._replace(names=_COLUMNS), _COLUMNS[1:])
         faults: Faults = {}
-        relation, starts, ends, about = (decoded(cells, "text", faults) for cells in piece.cells[1:])
+        relation, starts, ends, about = batch.columns
         start, end = (pc.extract_regex(column, _NODE) for column in (starts, ends))
         weight = pc.struct_field(pc.extract_regex(about, _WEIGHT), "weight").cast(pa.float32())
         for column in (starts, ends):
             note_nulls(column, "concept", faults)
         note(faults, pc.invert(pc.starts_with(relation, "/r/")), "the relation does not begin with /r/")
         note(faults, pc.invert(pc.greater(weight, 0)).fill_null(True), "no weight above 0")
-        tell_faults(piece, faults, path, skipped)
+        report_bad_rows(batch, faults, path, skipped, block)
         good = all_but(faults, len(weight))
         for node in (start, end):  # other ends are addresses and other languages: not asked for, not wrong
             spoken = pc.struct_field(node, "language")
@@ -77,9 +78,7 @@ def _facts(start: Any, relation: Any, end: Any, weight: Any) -> Facts:
     yield from _entities(heads, tails, _labels)
     names = pc.utf8_slice_codeunits(relation, 3)
     scaled = pc.min_element_wise(pc.divide(weight, _CERTAIN), pa.scalar(1.0, pa.float32()))
-    batch = pa.RecordBatch.from_arrays([heads, names, tails, scaled.cast(pa.float32())], schema=TRIPLES)
-    for first in range(0, batch.num_rows, BATCH):
-        yield batch.slice(first, BATCH)
+    yield from in_batches(pa.RecordBatch.from_arrays([heads, names, tails, scaled.cast(pa.float32())], schema=TRIPLES))
 
 
 def _entities(heads: Any, tails: Any, label_of: Any) -> Facts:

@@ -1,0 +1,297 @@
+"""Blocks of tables as Arrow columns that remember their lines: by Arrow at once; where it cannot, row by row.
+
+Both ways agree: a block is read row by row as soon as there is anything in it that Arrow and Python's own readers
+might see differently; but only the part where it stands.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from itertools import pairwise
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.json
+from numpy.typing import NDArray
+
+from infuser.errors import InputError
+from infuser.tables.blocks import MARK, Block, open_stream, split_record, wrong_width
+from infuser.tables.quotes import QuotedEnds, line_ends
+
+Bad = tuple[int, str, bytes]
+"""A row that cannot be read: its number, why, and how it begins."""
+
+SHOWN = 320
+"""Bytes of a bad row that are kept, to show it."""
+_PART, _N_PARTS = 100, 32
+"""A block with a bad row is read in parts: each of 100 records or more, and 32 of them or so."""
+_INFINITE = re.compile(rb"Inf(?=[\s,\]}])")
+"""With "-NaN" the only numbers that Arrow reads and Python does not."""
+_LONGEST_INT = 4000  # Python refuses to read longer ones
+
+
+class Batch(NamedTuple):
+    """The wanted columns of some rows."""
+
+    columns: tuple[Any, ...]
+    """Arrow arrays; texts are valid UTF-8, null where a row has nothing."""
+    numbers: NDArray[np.int64]
+    """Line or row of each."""
+    bad: list[Bad]
+
+
+AtOnce = Callable[[bytes, int], Batch | None]
+"""Reads records, the first of which has that number, by Arrow; None when one needs a closer look."""
+ReadOne = Callable[[Any], Sequence[Any] | None]
+"""Returns the cells of one row, None if it is blank; raises InputError that says what is wrong with it."""
+
+
+def parse_table(block: Block, columns: Sequence[str], n_optional: int = 0) -> Batch:
+    """Return the wanted columns of a block of CSV or TSV as texts; a row may lack the last `n_optional` columns."""
+    places = [block.names.index(name) for name in columns]
+
+    def at_once(data: bytes, first: int) -> Batch | None:
+        return table_at_once(block._replace(first=first, data=data), places, n_optional)
+
+    def read_one(record: bytes) -> list[str | None] | None:
+        return table_row(record, block, places, n_optional)
+
+    types = [pa.string()] * len(columns)
+    return _whole_or_parts(block, types, at_once, read_one)
+
+
+def parse_json(
+    block: Block, schema: pa.Schema, read_object: Callable[[dict[str, Any]], Sequence[Any]], needed: Iterable[str]
+) -> Batch:
+    """Return the columns of a block with one JSON object per line.
+
+    A line that Arrow cannot read, or that gives null for a column in `needed`, is read by `read_object`, which returns
+    its cells or raises InputError: Arrow gives null for a missing column as well, which is not the same.
+    """
+    places = [schema.get_field_index(name) for name in needed]
+
+    def read_one(line: bytes) -> Sequence[Any] | None:
+        found = json_line(line, schema)
+        return None if found is None else read_object(found)
+
+    def at_once(data: bytes, first: int) -> Batch | None:
+        arrays = json_at_once(data, schema)
+        if arrays is None:
+            return None
+        numbers = np.arange(first, first + len(arrays[0]))
+        nulls = [
+            pc.is_null(arrays[place]).to_numpy(zero_copy_only=False) for place in places if arrays[place].null_count
+        ]
+        if not nulls:
+            return Batch(arrays, numbers, [])
+        keep, bad, lines = np.ones(len(numbers), bool), list[Bad](), data.split(b"\n")
+        for row in np.flatnonzero(np.logical_or.reduce(nulls)).tolist():
+            try:
+                read_one(lines[row])
+            except InputError as error:
+                keep[row] = False
+                bad.append((first + row, str(error), lines[row][:SHOWN]))
+        return Batch(tuple(array.filter(pa.array(keep)) for array in arrays), numbers[keep], bad)
+
+    return _whole_or_parts(block, schema.types, at_once, read_one)
+
+
+@contextmanager
+def open_parquet(path: str | Path, source: Any = None, **options: Any) -> Iterator[Any]:
+    """Open a Parquet file; what is wrong with it is an InputError that names it."""
+    import pyarrow.parquet as pq
+
+    with open_stream(path, source) as stream:
+        try:
+            with pq.ParquetFile(stream, **options) as file:
+                yield file
+        except (pa.ArrowException, OSError) as error:
+            why = str(error).rstrip(".")
+            raise InputError(f"{path} cannot be read as Parquet: {why}. Write it again.") from error
+
+
+def is_unicode(text: object) -> bool:
+    """Return whether this is a text that can be written down: JSON can spell halves of characters."""
+    try:
+        return isinstance(text, str) and text.encode() is not None
+    except UnicodeEncodeError:
+        return False
+
+
+def as_texts(cells: Any) -> Any:
+    """Return an Arrow array of bytes as texts without copying; raise ArrowInvalid if one is not UTF-8."""
+    texts = cells.view(pa.large_string() if pa.types.is_large_binary(cells.type) else pa.string())
+    texts.validate(full=True)
+    return texts
+
+
+def rows_one_by_one(rows: Iterable[tuple[int, Any]], read_one: ReadOne, types: Sequence[pa.DataType]) -> Batch:
+    """Return what `read_one` makes of each numbered row."""
+    good: list[Sequence[Any]] = []
+    numbers: list[int] = []
+    bad: list[Bad] = []
+    for number, row in rows:
+        try:
+            cells = read_one(row)
+        except InputError as error:
+            bad.append((number, str(error), row[:SHOWN] if isinstance(row, bytes) else repr(row)[:SHOWN].encode()))
+            continue
+        if cells is not None:
+            good.append(cells)
+            numbers.append(number)
+    columns = zip(*good, strict=True) if good else [()] * len(types)
+    arrays = tuple(pa.array(column, type) for column, type in zip(columns, types, strict=True))
+    return Batch(arrays, np.array(numbers, np.int64), bad)
+
+
+def _whole_or_parts(block: Block, types: Sequence[pa.DataType], at_once: AtOnce, read_one: ReadOne) -> Batch:
+    """Return the cells of a block at once; a bad row costs only the others of its part the quick way."""
+    data = block.data if block.data.endswith(b"\n") or not block.data else block.data + b"\n"
+    whole = at_once(data, block.first) if data else rows_one_by_one([], read_one, types)
+    if whole is not None:
+        return whole
+    ends = (QuotedEnds(block.separator).find_all(data) if block.may_quote else line_ends(data)).tolist()
+    records = [0, *ends] if ends and ends[-1] == len(data) else [0, *ends, len(data)]
+    step = max(_PART, len(records) // _N_PARTS)
+    first, parts = block.first, list[Batch]()
+    for place in range(0, len(records) - 1, step):
+        borders = records[place : place + step + 1]
+        part = data[borders[0] : borders[-1]]
+        batch = at_once(part, first)
+        parts.append(rows_one_by_one(_numbered(data, borders, first), read_one, types) if batch is None else batch)
+        first += part.count(b"\n")
+    columns = tuple(pa.concat_arrays(column) for column in zip(*(part.columns for part in parts), strict=True))
+    numbers = np.concatenate([part.numbers for part in parts])
+    return Batch(columns, numbers, [bad for part in parts for bad in part.bad])
+
+
+def _numbered(data: bytes, borders: Sequence[int], number: int) -> Iterator[tuple[int, bytes]]:
+    """Yield the records between borders, without their ends, with the numbers of their first lines."""
+    for begin, end in pairwise(borders):
+        yield number, data[begin:end].removesuffix(b"\n").removesuffix(b"\r")
+        number += data.count(b"\n", begin, end)
+
+
+def table_at_once(block: Block, places: Sequence[int], n_optional: int = 0) -> Batch | None:
+    """Return the columns of rows read by Arrow, or None when one needs a closer look."""
+    data, ends = block.data, None
+    quoted = block.may_quote and b'"' in data
+    if data.count(b"\r") != data.count(b"\r\n") or data.startswith(MARK):
+        return None  # Arrow takes a carriage return alone for the end of a row, and leaves out a mark
+    if quoted:
+        quotes = QuotedEnds(block.separator)
+        ends = quotes.find_all(data)
+        if quotes.inside or not quotes.tidy:
+            return None
+    for width in range(len(block.names), len(block.names) - n_optional - 1, -1):
+        table = _read_csv(data, block.separator, width, places, quoted=quoted)
+        if table is not None:
+            break
+    else:
+        return None
+    numbers = np.arange(table.num_rows)
+    if quoted or table.num_rows != data.count(b"\n"):
+        numbers = _lines_of_rows(data, ends)
+        if len(numbers) != table.num_rows:
+            return None
+    columns = (
+        table.column(str(place)).combine_chunks() if place < width else pa.nulls(table.num_rows, pa.string())
+        for place in places
+    )
+    return Batch(tuple(columns), block.first + numbers, [])
+
+
+def _read_csv(data: bytes, separator: str, width: int, places: Sequence[int], *, quoted: bool) -> Any:
+    names = [str(place) for place in range(width)]
+    wanted = [str(place) for place in places if place < width]
+    reading = pa.csv.ReadOptions(use_threads=False, column_names=names, block_size=len(data))
+    parsing = pa.csv.ParseOptions(delimiter=separator, quote_char='"' if quoted else False, newlines_in_values=quoted)
+    converting = pa.csv.ConvertOptions(
+        column_types=dict.fromkeys(wanted, pa.string()),
+        include_columns=wanted,
+        null_values=[],
+        strings_can_be_null=False,
+    )
+    try:
+        return pa.csv.read_csv(pa.BufferReader(data), reading, parsing, converting)
+    except pa.ArrowInvalid:
+        return None
+
+
+def _lines_of_rows(data: bytes, ends: NDArray[np.int64] | None) -> NDArray[np.int64]:
+    """Return on which line, from 0, each row that is not empty begins."""
+    raw = np.frombuffer(data, np.uint8)
+    feeds = np.flatnonzero(raw == ord("\n"))
+    ends = feeds + 1 if ends is None else ends
+    starts = np.concatenate(([0], ends[:-1]))
+    lengths = ends - starts
+    filled = (lengths > 2) | ((lengths == 2) & (raw[starts] != ord("\r")))
+    lines: NDArray[np.int64] = np.arange(len(ends)) if len(ends) == len(feeds) else np.searchsorted(feeds, starts)
+    filled_lines: NDArray[np.int64] = lines[filled]
+    return filled_lines
+
+
+def table_row(record: bytes, block: Block, places: Sequence[int], n_optional: int = 0) -> list[str | None] | None:
+    """Return the wanted cells of one row of a table, None if it is blank."""
+    text = record.decode("utf-8", "surrogateescape")  # only the wanted cells have to be UTF-8
+    if not text.strip() and block.separator not in text:
+        return None
+    cells, width = split_record(text, block.separator), len(block.names)
+    if not width - n_optional <= len(cells) <= width:
+        raise InputError(wrong_width(len(cells), width, n_optional))
+    for place in places:
+        if place < len(cells) and not is_unicode(cells[place]):
+            raise InputError(f"is not UTF-8 in column {block.names[place]!r}")
+    return [cells[place] if place < len(cells) else None for place in places]
+
+
+def json_at_once(data: bytes, schema: pa.Schema) -> tuple[Any, ...] | None:
+    """Return the columns of lines read by Arrow, or None when a line needs a closer look."""
+    n_lines = data.count(b"\n")
+    n_begin = data.count(b"\n{") + data.startswith(b"{")
+    n_end = data.count(b"}\n") + data.count(b"}\r\n")
+    if not n_begin == n_end == n_lines or _INFINITE.search(data) or b"-NaN" in data:
+        return None  # Arrow does not mind two objects on a line, or one on two
+    parsing = pyarrow.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
+    reading = pyarrow.json.ReadOptions(use_threads=False, block_size=len(data))
+    try:
+        as_texts(pa.array([data], pa.large_binary()))  # Arrow's JSON reader lets broken UTF-8 pass
+        table = pyarrow.json.read_json(pa.BufferReader(data), reading, parsing)
+    except pa.ArrowInvalid:
+        return None
+    if table.num_rows != n_lines:
+        return None
+    return tuple(table.column(name).combine_chunks() for name in schema.names)
+
+
+def json_line(line: bytes, schema: pa.Schema) -> dict[str, Any] | None:
+    """Return the object on a line, None if the line is blank; InputError says what is wrong."""
+    line = line.removeprefix(MARK)  # files that were joined have marks in the middle
+    try:
+        text = line.decode()
+        if not text.strip():
+            return None
+        found = json.loads(text, parse_int=_integer)
+    except UnicodeDecodeError as error:
+        raise InputError("is not UTF-8") from error
+    except ValueError as error:
+        raise InputError(f"is not JSON: {error}") from error
+    except RecursionError:  # deeper than Python goes; Arrow has no such limit
+        arrays = json_at_once(line + b"\n", schema)
+        if arrays is None:
+            raise InputError("is not JSON, or nested too deeply") from None
+        found = {name: array[0].as_py() for name, array in zip(schema.names, arrays, strict=True)}
+    if not isinstance(found, dict):
+        raise InputError("is not an object")
+    return found
+
+
+def _integer(digits: str) -> int | float:
+    return int(digits) if len(digits) < _LONGEST_INT else float(digits)
