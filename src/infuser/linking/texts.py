@@ -12,7 +12,6 @@ from infuser.linking.windows import cut_windows
 from infuser.tables.blocks import STDIN, suffix_of
 from infuser.tables.examples import Columns, read_examples
 from infuser.tables.rows import read_lines
-from infuser.tables.skipped import BadRow
 
 _T = TypeVar("_T")
 
@@ -20,10 +19,7 @@ _T = TypeVar("_T")
 def read_texts(path: Path, column: str = "text") -> Iterator[str]:
     """Yield the texts of a file: every line of a .txt as it is, else the rows of a table."""
     if path != STDIN and suffix_of(path) == ".txt":
-        for _, line in read_lines(path):
-            if isinstance(line, BadRow):
-                raise line
-            yield line.rstrip("\r\n")
+        yield from (line for _, line in read_lines(path))
         return
     for _, example in read_examples(path, Columns(column)):
         # on standard input, a tab would part a text from its pair; here it is a space like any other
