@@ -12,16 +12,13 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
-import resource
-import subprocess
-import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from support.measuring import RESULTS, about, in_new_process, memory_mb, timed, write_result
 
 from infuser import Entities, assets
 from infuser.knowledge.names.store import NameStore
@@ -55,19 +52,19 @@ def prepare(folder: Path) -> None:
 
 
 def measure(folder: Path, n_texts: int, workers: int) -> dict[str, Any]:
-    """Annotate so many texts anew, again from the cache, and read them back."""
+    """Annotate so many texts, again from the cache, and read them back."""
     texts, sources = Glosses(folder / "glosses.txt", n_texts), [Entities(folder / "names")]
     sources[0].annotate(["open the gazetteer"])
     cache = folder / f"cache {n_texts} {workers}"
     rates = {}
     for name in ("new", "known"):
-        began = time.perf_counter()
-        annotated = annotate(texts, sources, folder / "out", workers=workers, cache=cache, restart=True)
-        rates[f"{name}_texts_per_s"] = n_texts / (time.perf_counter() - began)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    began = time.perf_counter()
-    n_spans = sum(len(example["annotations"][0].spans) for example in annotated)
-    rates["read_texts_per_s"] = n_texts / (time.perf_counter() - began)
+        seconds, annotated = timed(
+            lambda: annotate(texts, sources, folder / "out", workers=workers, cache=cache, restart=True)
+        )
+        rates[f"{name}_texts_per_s"] = n_texts / seconds
+    peak = memory_mb()
+    seconds, n_spans = timed(lambda: sum(len(example["annotations"][0].spans) for example in annotated))
+    rates["read_texts_per_s"] = n_texts / seconds
     n_bytes = sum(path.stat().st_size for path in annotated.folder.iterdir())
     return {
         "texts": n_texts,
@@ -84,7 +81,7 @@ def main() -> None:
     """Measure every size in a process of its own, and print and write the table."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--sizes", type=int, nargs="+", default=[10_000, 40_000, 160_000])
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "annotation_growth.json")
+    parser.add_argument("--out", type=Path, default=RESULTS / "annotation_growth.json")
     parser.add_argument("--child", nargs=3, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
@@ -96,9 +93,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder:
         prepare(Path(folder))
         for n_texts, workers in [*((size, 0) for size in options.sizes), (options.sizes[-1], 2)]:
-            command = [sys.executable, __file__, "--child", folder, str(n_texts), str(workers)]
-            said = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
-            row = json.loads(said.splitlines()[-1])
+            row = in_new_process(__file__, "--child", folder, n_texts, workers)
             rows.append(row)
             speeds = ", ".join(f"{row[f'{name}_texts_per_s']:,.0f} {name}" for name in ("new", "known", "read"))
             print(
@@ -108,9 +103,7 @@ def main() -> None:
                 flush=True,
             )
     load.append(os.getloadavg()[0])
-    about = {"machine": platform.machine(), "cores": os.cpu_count(), "load_before_and_after": load}
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    options.out.write_text(json.dumps({"about": about, "rows": rows}, indent=2) + "\n")
+    write_result(options.out, {"about": about(load_before_and_after=load), "rows": rows})
 
 
 if __name__ == "__main__":

@@ -12,9 +12,7 @@ and aligning included, the start of each epoch too. Both ways see the same texts
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import platform
 import tempfile
 import time
 from collections.abc import Sequence
@@ -22,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from support.measuring import about, timed, write_result
 from torch.utils.data import DataLoader
 
 from infuser import Collator, Graph, Kam, assets, infuse
@@ -93,12 +92,8 @@ def main() -> None:
         texts, sources = make_texts(options.steps * BATCH), make_sources(folder)
         for source in sources:
             source.annotate(texts[:BATCH])  # load pipelines before any clock runs
-        began = time.perf_counter()
-        kept = annotate(texts, sources, folder / "out", cache=folder / "cache")
-        first_s = time.perf_counter() - began
-        began = time.perf_counter()
-        annotate(texts, sources, folder / "again", cache=folder / "cache")
-        again_s = time.perf_counter() - began
+        first_s, kept = timed(lambda: annotate(texts, sources, folder / "out", cache=folder / "cache"))
+        again_s, _ = timed(lambda: annotate(texts, sources, folder / "again", cache=folder / "cache"))
         n_bytes = sum(path.stat().st_size for path in (folder / "out").iterdir())
 
         infused = infuse(
@@ -129,10 +124,7 @@ def main() -> None:
                     flush=True,
                 )
     load.append(os.getloadavg()[0])
-    about = {
-        "torch": torch.__version__,
-        "machine": platform.machine(),
-        "cores": os.cpu_count(),
+    facts = {
         "threads": options.threads,
         "load_before_and_after": load,
         "encoder": "minilm",
@@ -146,8 +138,7 @@ def main() -> None:
         "bytes_per_text": n_bytes / len(texts),
         "target_share": TARGET,
     }
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    options.out.write_text(json.dumps({"about": about, "rows": rows}, indent=2) + "\n")
+    write_result(options.out, {"about": about("torch", **facts), "rows": rows})
 
 
 if __name__ == "__main__":

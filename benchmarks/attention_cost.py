@@ -11,18 +11,14 @@ machines are noisy, so a slow moment hits all three. Peak memory is read in a pr
 from __future__ import annotations
 
 import argparse
-import json
-import platform
 import statistics
-import subprocess
-import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from unittest.mock import patch
 
 import torch
+from support.measuring import RESULTS, about, in_new_process, memory_mb, rounds_of, write_result
 from torch.nn.functional import conv2d, dropout
 from transformers import BertConfig, BertForSequenceClassification
 
@@ -134,8 +130,7 @@ def build_contestant(kind: str) -> BertForSequenceClassification:
 
 def peak_megabytes(kind: str, work: str, n_batch: int, n_tokens: int) -> float:
     """Return the peak memory of a fresh process while it does the work a second time."""
-    arguments = [sys.executable, __file__, "--child", kind, work, str(n_batch), str(n_tokens)]
-    return float(subprocess.run(arguments, capture_output=True, text=True, check=True).stdout.split()[-1])
+    return float(in_new_process(__file__, "--child", kind, work, n_batch, n_tokens))
 
 
 def main() -> None:
@@ -143,7 +138,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "attention_cost.json")
+    parser.add_argument("--out", type=Path, default=RESULTS / "attention_cost.json")
     parser.add_argument("--no-memory", action="store_true")
     parser.add_argument("--child", nargs=4, help=argparse.SUPPRESS)
     options = parser.parse_args()
@@ -154,8 +149,7 @@ def main() -> None:
         run()
         Path("/proc/self/clear_refs").write_text("5")  # forget the peak of building the model (Linux)
         run()
-        status = Path("/proc/self/status").read_text()
-        print(int(status.split("VmHWM:")[1].split()[0]) / 1024)
+        print(memory_mb())
         return
 
     models = {kind: build_contestant(kind) for kind in ("plain", "kam", "naive")}
@@ -168,13 +162,8 @@ def main() -> None:
     print("   peak MB: SDPA / KAM / naive")
     for (work, n_batch, n_tokens), target in TARGETS.items():
         runs = {kind: runner(kind, work, n_batch, n_tokens, model) for kind, model in models.items()}
-        times: dict[str, list[float]] = {kind: [] for kind in runs}
-        for turn in range(options.rounds + 1):
-            for kind, run in runs.items():
-                start = time.perf_counter()
-                run()
-                if turn:  # the first turn warms up
-                    times[kind].append((time.perf_counter() - start) * 1e3)
+        seconds = rounds_of(runs, options.rounds, warm_up=1)
+        times = {kind: [1e3 * one for one in values] for kind, values in seconds.items()}
         best = {kind: min(values) for kind, values in times.items()}
         memory = {}
         if not options.no_memory and (work == "training" or n_tokens == 512):  # elsewhere the weights are all there is
@@ -200,9 +189,8 @@ def main() -> None:
             flush=True,
         )
     if options.out:
-        options.out.parent.mkdir(parents=True, exist_ok=True)
-        about = {"torch": torch.__version__, "machine": platform.machine(), "threads": options.threads}
-        options.out.write_text(json.dumps({"about": about, "rounds": options.rounds, "rows": results}, indent=2) + "\n")
+        facts = about("torch", threads=options.threads)
+        write_result(options.out, {"about": facts, "rounds": options.rounds, "rows": results})
 
 
 if __name__ == "__main__":

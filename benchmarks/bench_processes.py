@@ -17,9 +17,7 @@ from __future__ import annotations
 
 import argparse
 import csv
-import json
 import os
-import platform
 import subprocess
 import sys
 import tempfile
@@ -27,10 +25,11 @@ import time
 from pathlib import Path
 from typing import Any
 
-from infuser import __version__, assets
+from support.measuring import about, write_result
+
+from infuser import assets
 from infuser.experiments.cells import Results, all_cells
 from infuser.experiments.settings import read_bench
-from infuser.files import write_whole
 from infuser.tasks.query_ads import build_query_ads
 
 RESULT = Path(__file__).parent / "results" / "bench_processes.json"
@@ -139,9 +138,8 @@ def main() -> None:
         for m in ("plain", "kam")
     ]
     print(f"two seeds of one process differ by up to {max(seeds):.4f}")
-    about = {"infuser": __version__, "machine": platform.machine(), "cores": os.cpu_count()}
-    result = {"about": about, "examples": given.examples, "rows": rows, "between seeds": max(seeds)}
-    write_whole(RESULT, json.dumps(result, indent=1) + "\n")
+    result = {"about": about(), "examples": given.examples, "rows": rows, "between seeds": max(seeds)}
+    write_result(RESULT, result)
 
 
 if __name__ == "__main__":

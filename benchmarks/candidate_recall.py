@@ -21,11 +21,9 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
 import random
 import re
 import tempfile
-import time
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import asdict, replace
@@ -34,8 +32,9 @@ from typing import Any
 from urllib.parse import unquote
 
 import pyarrow as pa
+from support.measuring import about, fastest, timed, write_result
 
-from infuser import __version__, assets
+from infuser import assets
 from infuser.errors import AssetError
 from infuser.knowledge.candidates.files import name_mentions, read_mention_counts
 from infuser.knowledge.candidates.mention_rule import MentionRule
@@ -184,13 +183,9 @@ def time_it(store: CandidateStore, rule: MentionRule, texts: list[str]) -> dict[
     with tempfile.TemporaryDirectory() as folder:
         store.save(Path(folder) / "store")
         n_bytes = sum(file.stat().st_size for file in (Path(folder) / "store").iterdir())
-        start = time.perf_counter()
-        finder = MentionFinder(CandidateStore.open(Path(folder) / "store"), rule)
-        opened = time.perf_counter() - start
-        start = time.perf_counter()
-        n_mentions = sum(map(len, finder.find(texts)))
-        first = time.perf_counter() - start
-        again = min(_seconds(lambda: finder.find(texts)) for _ in range(3))
+        opened, finder = timed(lambda: MentionFinder(CandidateStore.open(Path(folder) / "store"), rule))
+        first, n_mentions = timed(lambda: sum(map(len, finder.find(texts))))
+        again = fastest({"again": lambda: finder.find(texts)}, 3)["again"]
     words = sum(len(text.split()) for text in texts)
     return {
         "names": len(store),
@@ -205,12 +200,6 @@ def time_it(store: CandidateStore, rule: MentionRule, texts: list[str]) -> dict[
     }
 
 
-def _seconds(call: Any) -> float:
-    start = time.perf_counter()
-    call()
-    return time.perf_counter() - start
-
-
 def a_million(rule: MentionRule) -> dict[str, float]:
     """Return the speed with a million generated mentions, two entities each, read in texts that are full of them."""
     words = [f"{one}{other}" for one in ("al", "be", "cor", "du", "en") for other in map(str, range(2000))]
@@ -220,9 +209,7 @@ def a_million(rule: MentionRule) -> dict[str, float]:
     rows = (
         (name, f"Q{place * 7 % 600_000 + rank}", 3 - rank) for place, name in enumerate(mentions) for rank in (0, 1)
     )
-    start = time.perf_counter()
-    store = build_candidates(batches(rows))
-    built = time.perf_counter() - start
+    built, store = timed(lambda: build_candidates(batches(rows)))
     texts = [" and ".join(chance.choices(mentions, k=40)) for _ in range(500)]
     return {"build_s": round(built, 2), **time_it(store, rule, texts)}
 
@@ -267,8 +254,7 @@ def main() -> None:
     combined = {**knowledge, "all": [batch for kind in knowledge.values() for batch in kind]}
     rule = MentionRule()
     result: dict[str, Any] = {
-        "infuser": __version__,
-        "python": platform.python_version(),
+        **about(),
         "rule": {name: value for name, value in asdict(rule).items() if name != "stop_words"},
         "sets": {name: dict(counts) for name, (_, counts) in read.items()},
         "recall": {},
@@ -278,9 +264,7 @@ def main() -> None:
         print(f"{name:24}{counts['all']:>6} mentions, {counts.get('without entity', 0):>5} without an entity")
     print()
     for kind, of_kind in combined.items():
-        start = time.perf_counter()
-        store = build_candidates(of_kind)
-        built = time.perf_counter() - start
+        built, store = timed(lambda of_kind=of_kind: build_candidates(of_kind))  # type: ignore[misc]
         rows = {name: measure(store, rule, texts) for name, texts in gold.items()}
         rows["all sets"] = in_all(rows)
         show(f"{kind}: {len(store):,} names, {len(store.ids):,} entities", rows)
@@ -289,7 +273,7 @@ def main() -> None:
         result["speed"][kind] = {"build_s": round(built, 2), **time_it(store, rule, texts)}
     result["speed"]["a million generated"] = a_million(rule)
     print(json.dumps(result["speed"], indent=1))
-    RESULT.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+    write_result(RESULT, result)
 
 
 if __name__ == "__main__":

@@ -15,7 +15,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import re
 import subprocess
 import sys
@@ -26,6 +25,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+from support.measuring import about, write_result
 
 RESULTS = Path(__file__).parent / "results"
 WORD = re.compile(r"\w+")
@@ -155,7 +155,7 @@ def compare(path: Path, unit: str, window: int, other: str, rounds: int = ROUNDS
 
 def grow(folder: Path, sentences: list[str], sizes: list[int]) -> list[dict[str, Any]]:
     """Count ever larger generated corpora, with a usual vocabulary."""
-    from generated_corpus import write_corpus
+    from support.generated_corpus import write_corpus
 
     rows = []
     for millions in sizes:
@@ -197,7 +197,7 @@ def main() -> None:
     if options.child:
         child(*options.child)
         return
-    from generated_corpus import real_sentences, write_corpus
+    from support.generated_corpus import real_sentences, write_corpus
 
     load = [os.getloadavg()[0]]
     name, sentences = real_sentences()
@@ -219,15 +219,8 @@ def main() -> None:
         print("Generated text, windows of 5, words and pairs seen at least 5 times")
         grown = grow(Path(folder), sentences, options.sizes)
     load.append(os.getloadavg()[0])
-    about = {
-        "machine": platform.machine(),
-        "cores": os.cpu_count(),
-        "load_before_and_after": load,
-        "real text": name,
-        "rounds": ROUNDS,
-    }
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    options.out.write_text(json.dumps({"about": about, "compared": compared, "grown": grown}, indent=2) + "\n")
+    facts = {"load_before_and_after": load, "real text": name, "rounds": ROUNDS}
+    write_result(options.out, {"about": about(**facts), "compared": compared, "grown": grown})
 
 
 if __name__ == "__main__":

@@ -17,10 +17,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import statistics
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable
@@ -28,8 +25,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from generated_corpus import real_sentences, write_corpus
 from scipy.sparse import csr_array
+from support.generated_corpus import real_sentences, write_corpus
+from support.measuring import about, in_new_process, timed, write_result
 
 from infuser import Correlation
 from infuser.knowledge.artifact import whole
@@ -78,7 +76,7 @@ def batches_of(corpus: Path, n_batches: int) -> list[list[str]]:
     return [texts[start::n_batches] for start in range(n_batches)]
 
 
-def timed(sides: dict[str, Callable[[Any], Any]], batches: list[Any]) -> dict[str, dict[str, float]]:
+def time_batches(sides: dict[str, Callable[[Any], Any]], batches: list[Any]) -> dict[str, dict[str, float]]:
     """Return milliseconds per batch of each side, the sides in turn."""
     taken: dict[str, list[float]] = {name: [] for name in sides}
     for batch in batches:
@@ -109,8 +107,7 @@ def agree(store: CorrelationStore, plain: Plain, batch: list[str]) -> bool:
 
 def opened(folder: Path) -> dict[str, float]:
     """Return what opening and the first batch take in a process of its own, in milliseconds."""
-    command = [sys.executable, __file__, "--open", str(folder)]
-    answer: dict[str, float] = json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
+    answer: dict[str, float] = in_new_process(__file__, "--open", folder)
     return answer
 
 
@@ -126,16 +123,15 @@ def tell_opening(folder: Path) -> None:
 
 def compare(corpus: Path, folder: Path, max_ties: int, rounds: int) -> dict[str, Any]:
     """Build one table and return its figures."""
-    began = time.perf_counter()
-    store = build_correlation([corpus], folder, Counting(max_words=100_000), Scoring(max_ties=max_ties))
-    built = time.perf_counter() - began
+    settings = Counting(max_words=100_000), Scoring(max_ties=max_ties)
+    built, store = timed(lambda: build_correlation([corpus], folder, *settings))
     batches, plain = batches_of(corpus, rounds), Plain(store)
     source = Correlation.load(folder, n_terms=N_TERMS)
     for batch in batches[:3]:
         if not agree(store, plain, batch):
             raise SystemExit("the two ways do not agree")
     words = [folded(batch) for batch in batches]
-    milliseconds = timed(
+    milliseconds = time_batches(
         {
             "ours": lambda batch: store.correlate([[text] for text in batch[1]], N_TERMS),
             "ours, from strings": lambda batch: store.correlate([[text] for text in folded(batch[0])], N_TERMS),
@@ -184,10 +180,9 @@ def main() -> None:
             "batch": {"texts": N_TEXTS, "words": N_WORDS, "terms": N_TERMS},
             "100 ties": compare(corpus, Path(workshop) / "some", 100, chosen.rounds),
             "all ties": compare(corpus, Path(workshop) / "all", 0, chosen.rounds),
-            "machine": {"python": platform.python_version(), "cores": os.cpu_count(), "load": os.getloadavg()},
+            "machine": about(load=os.getloadavg()),
         }
-    chosen.out.parent.mkdir(exist_ok=True)
-    chosen.out.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    write_result(chosen.out, report)
 
 
 if __name__ == "__main__":

@@ -11,10 +11,7 @@ run on one, because our worker processes are the parallelism.
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import platform
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -23,9 +20,10 @@ import duckdb
 import numpy as np
 import polars as pl
 import pyarrow as pa
-from generated_corpus import real_sentences
 from numpy.typing import NDArray
 from scipy import sparse
+from support.generated_corpus import real_sentences
+from support.measuring import RESULTS, about, timed, write_result
 
 from infuser.knowledge.counting import Counting
 from infuser.knowledge.counting.merging import add_pairs
@@ -109,9 +107,8 @@ def race(ways: dict[str, Callable[[], Pairs]]) -> dict[str, float]:
     best: dict[str, float] = {}
     for _ in range(ROUNDS):
         for name, way in ways.items():
-            began = time.perf_counter()
-            found = way()
-            best[name] = min(best.get(name, np.inf), time.perf_counter() - began)
+            seconds, found = timed(way)
+            best[name] = min(best.get(name, np.inf), seconds)
             expected = expected or found
             np.testing.assert_array_equal(found.keys, expected.keys)
             np.testing.assert_array_equal(found.counts, expected.counts)
@@ -121,7 +118,7 @@ def race(ways: dict[str, Callable[[], Pairs]]) -> dict[str, float]:
 def main() -> None:
     """Race, print and write the times."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--out", type=Path, default=Path(__file__).parent / "results" / "counting_engines.json")
+    parser.add_argument("--out", type=Path, default=RESULTS / "counting_engines.json")
     options = parser.parse_args()
     blocks = keys_of_blocks()
     block = np.concatenate(blocks)
@@ -159,8 +156,7 @@ def main() -> None:
             print(f"  {name:14s}{n_rows / seconds / 1e6:>8.1f} M rows/s   {seconds / least:.1f}x the fastest time")
         results[job] = {"rows": n_rows, "seconds": times}
     results["load"].append(os.getloadavg()[0])
-    results |= {"machine": platform.machine(), "cores": os.cpu_count()}
-    options.out.write_text(json.dumps(results, indent=2) + "\n")
+    write_result(options.out, results | about())
 
 
 if __name__ == "__main__":

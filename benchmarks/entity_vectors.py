@@ -19,19 +19,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
-import platform
-import resource
-import subprocess
-import sys
 import tempfile
 import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-
-from infuser import __version__
+from support.measuring import about, in_new_process, memory_mb, timed, write_result
 
 RESULT = Path(__file__).parent / "results" / "entity_vectors.json"
 N_TEXTS, N_CANDIDATES, ROUNDS = 32, 1500, 20
@@ -129,27 +123,9 @@ def run_time(folder: Path, n_entities: int) -> dict[str, float]:
     return {"open_ms": 1e3 * opening, **{name: 1e3 * seconds / len(texts) for name, seconds in each.items()}}
 
 
-def timed(call: Any) -> tuple[float, Any]:
-    """Return seconds and result of a call."""
-    start = time.perf_counter()
-    result = call()
-    return time.perf_counter() - start, result
-
-
-def memory_mb(what: str = "VmHWM") -> float:
-    """Return the most memory that this process has held so far, or what it holds now (VmRSS, RssAnon)."""
-    status = Path("/proc/self/status")
-    if not status.exists():  # there, the peak of the parent may be told when it was higher
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1e6 if sys.platform == "darwin" else 1e3)
-    lines = dict(line.split(":", 1) for line in status.read_text().splitlines())
-    return int(lines[what].split()[0]) / 1e3
-
-
 def ask(way: str, path: Path, n_entities: int) -> dict[str, Any]:
     """Run one way in a process of its own."""
-    command = [sys.executable, __file__, "--entities", str(n_entities), "--child", way, str(path)]
-    told = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    result: dict[str, Any] = json.loads(told)
+    result: dict[str, Any] = in_new_process(__file__, "--entities", n_entities, "--child", way, path)
     print(f"{way:10}" + "".join(f"  {name} {value:,.3f}" for name, value in result.items()), flush=True)
     return result
 
@@ -186,9 +162,7 @@ def main() -> None:
         told = f"{ratios[way]['seconds']:,.0f} x the time, {ratios[way]['own_memory']:,.1f} x the peak memory"
         print(f"{way}: {told} of ours")
     result = {
-        "infuser": __version__,
-        "python": platform.python_version(),
-        "cores": os.cpu_count(),
+        **about(),
         "entities": asked.entities,
         "dim": asked.dim,
         "text_mb": round(text_mb, 1),
@@ -197,7 +171,7 @@ def main() -> None:
         "ours_against": {way: {name: round(value, 1) for name, value in one.items()} for way, one in ratios.items()},
     }
     if asked.entities == parser.get_default("entities"):
-        RESULT.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+        write_result(RESULT, result)
 
 
 if __name__ == "__main__":

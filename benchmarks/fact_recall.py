@@ -25,7 +25,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
 import random
 import tempfile
 import time
@@ -51,8 +50,9 @@ from support.fact_questions import (
     ranks,
     translation_scores,
 )
+from support.measuring import about, write_result
 
-from infuser import Candidates, EntityVectors, Kar, KnowledgeBase, TrainSettings, __version__, assets, infuse
+from infuser import Candidates, EntityVectors, Kar, KnowledgeBase, TrainSettings, assets, infuse
 from infuser.infused import Infused
 from infuser.knowledge.vectors.descriptions import Described
 from infuser.knowledge.vectors.training import TrainedVectors, Triples, train_vectors
@@ -193,8 +193,7 @@ def main() -> None:
     means = averaged(seeds)
     show(means)
     result = {
-        "infuser": __version__,
-        "python": platform.python_version(),
+        **about(),
         "options": vars(options),
         "n_entities": len(entities),
         "n_relations": len(relations),
@@ -206,7 +205,7 @@ def main() -> None:
         "seeds": seeds,
     }
     if options.part == "test":
-        RESULT.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
+        write_result(RESULT, result)
 
 
 if __name__ == "__main__":

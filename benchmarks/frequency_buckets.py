@@ -26,7 +26,6 @@ import argparse
 import ast
 import csv
 import json
-import platform
 import re
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -40,8 +39,9 @@ import candidate_recall as wikidata
 import numpy as np
 import pyarrow as pa
 import torch
-from cells import run_cells
 from linking import described_wikidata, encode, met_in
+from support.cells import run_cells
+from support.measuring import about, write_result
 from tqdm import tqdm
 
 from infuser import (
@@ -55,7 +55,6 @@ from infuser import (
     Selective,
     Spectral,
     TrainSettings,
-    __version__,
     assets,
     evaluate,
     infuse,
@@ -415,9 +414,9 @@ def main() -> None:
         "document frequencies": {"texts": CORPUS.name, "entities": len(counts)},
         "entities with vectors": len(base(work).store),
         **told,
-        "versions": {"infuser": __version__, "torch": torch.__version__, "python": platform.python_version()},
+        "versions": about("torch"),
     }
-    write_whole(RESULT, json.dumps(result, indent=1, ensure_ascii=False))
+    write_result(RESULT, result)
 
 
 if __name__ == "__main__":

@@ -16,18 +16,16 @@ import argparse
 import gc
 import json
 import os
-import platform
 import random
 import re
-import resource
-import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
+
+from support.measuring import about, fastest, in_new_process, memory_mb, timed, write_result
 
 from infuser import assets
 from infuser.knowledge.names.store import NameStore
@@ -130,31 +128,6 @@ class Automaton:
         return [set(found) for found in self.find(texts)]
 
 
-def fastest(sides: dict[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
-    """Return the seconds of each side's fastest round, the sides in turn."""
-    best = dict.fromkeys(sides, float("inf"))
-    for _ in range(rounds):
-        for name, run in sides.items():
-            gc.collect()
-            began = time.perf_counter()
-            run()
-            best[name] = min(best[name], time.perf_counter() - began)
-    return best
-
-
-def timed(make: Callable[[], Any]) -> tuple[Any, float]:
-    """Return what was made and the seconds it took."""
-    began = time.perf_counter()
-    made = make()
-    return made, time.perf_counter() - began
-
-
-def in_a_new_process(side: str, names: Path, folder: Path) -> dict[str, float]:
-    """Return what a side takes to get ready in a process of its own: seconds, and megabytes that stay."""
-    command = [sys.executable, __file__, "--ready", side, str(names), str(folder)]
-    return json.loads(subprocess.run(command, check=True, capture_output=True).stdout)
-
-
 def tell_readiness(side: str, names_file: Path, folder: Path) -> None:
     """Build a side, or open ours, and print what that took."""
     NameStore.build(["warm up"]).gazetteer.find(["warm"])  # first use of the libraries is not the folder's cost
@@ -162,11 +135,11 @@ def tell_readiness(side: str, names_file: Path, folder: Path) -> None:
 
     names = [] if side == "open" else names_file.read_text(encoding="utf-8").split("\n")
     gc.collect()
-    before = rss()
-    made, seconds = timed(lambda: NameStore.open(folder).gazetteer if side == "open" else SIDES[side](names, folder))
+    before = memory_mb("VmRSS")
+    seconds, made = timed(lambda: NameStore.open(folder).gazetteer if side == "open" else SIDES[side](names, folder))
     made.find(["a small domesticated animal"])
     gc.collect()
-    print(json.dumps({"seconds": seconds, "memory_mb": rss() - before}))
+    print(json.dumps({"seconds": seconds, "memory_mb": memory_mb("VmRSS") - before}))
 
 
 SIDES: dict[str, Callable[[list[str], Path], Any]] = {
@@ -199,15 +172,17 @@ def main() -> None:
         sides, ready = {}, {}
         for side, build in SIDES.items():
             print(f"getting {side} ready ...", file=sys.stderr, flush=True)
-            ready[side] = in_a_new_process(side, names_file, folder)
+            ready[side] = in_new_process(__file__, "--ready", side, names_file, folder)
             sides[side] = build(names, folder)
-        opened = [in_a_new_process("open", names_file, folder) for _ in range(5)]
+        opened = [in_new_process(__file__, "--ready", "open", names_file, folder) for _ in range(5)]
         disk = sum(path.stat().st_size for path in folder.iterdir()) / 1e6
         gc.collect()
         gc.freeze()  # what one side holds in memory must not slow down the collector while another one is timed
         ours = sides["ours"].places(texts)
         agree = {name: compare(ours, side.places(texts)) for name, side in sides.items()}
-        seconds = fastest({name: lambda side=side: side.find(texts) for name, side in sides.items()}, chosen.rounds)
+        seconds = fastest(
+            {name: lambda side=side: side.find(texts) for name, side in sides.items()}, chosen.rounds, collect=True
+        )
     report = {
         "names": len(names),
         "texts": len(texts),
@@ -221,11 +196,10 @@ def main() -> None:
         "open_memory_mb": [one["memory_mb"] for one in opened],
         "folder_mb": disk,
         "mentions_compared": agree,
-        "machine": {"python": platform.python_version(), "load": os.getloadavg()},
+        "machine": about(load=os.getloadavg()),
     }
     print(json.dumps(report, indent=1))
-    chosen.out.parent.mkdir(exist_ok=True)
-    chosen.out.write_text(json.dumps(report, indent=1) + "\n", encoding="utf-8")
+    write_result(chosen.out, report)
 
 
 def compare(ours: list[Places], theirs: list[Places]) -> dict[str, int]:
@@ -235,12 +209,6 @@ def compare(ours: list[Places], theirs: list[Places]) -> dict[str, int]:
         "only ours": sum(len(one - other) for one, other in zip(ours, theirs, strict=True)),
         "only theirs": sum(len(other - one) for one, other in zip(ours, theirs, strict=True)),
     }
-
-
-def rss() -> float:
-    """Return the megabytes that this process holds now."""
-    with open("/proc/self/statm") as file:
-        return int(file.read().split()[1]) * resource.getpagesize() / 1e6
 
 
 if __name__ == "__main__":

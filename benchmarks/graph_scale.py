@@ -24,10 +24,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import platform
 import resource
-import subprocess
-import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -36,8 +33,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from generated_graph import draw_edges, write_files
 from numpy.typing import NDArray
+from support.generated_graph import draw_edges, write_files
+from support.measuring import RESULTS, about, in_new_process, write_result
 
 from infuser.knowledge.graph.build import build_graph
 from infuser.knowledge.graph.store import GraphStore, save_graph
@@ -212,8 +210,7 @@ def compare(n: int, n_edges: int, n_landmarks: int, n_texts: int) -> dict[str, A
 
 def child(*arguments: object) -> Any:
     """Run a step in a process of its own and return what it says."""
-    command = [sys.executable, __file__, "--child", json.dumps([str(argument) for argument in arguments])]
-    return json.loads(subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout)
+    return in_new_process(__file__, "--child", json.dumps([str(argument) for argument in arguments]))
 
 
 def run_child(step: str, *arguments: str) -> Any:
@@ -285,7 +282,7 @@ def main() -> None:
     parser.add_argument("--compared-entities", type=int, default=200_000)
     parser.add_argument("--compared-texts", type=int, default=2, help="of each kind")
     parser.add_argument("--folder", type=Path, help="keep the files here instead of in a temporary folder")
-    parser.add_argument("--out", default=str(Path(__file__).parent / "results" / "graph_scale.json"))
+    parser.add_argument("--out", default=str(RESULTS / "graph_scale.json"))
     parser.add_argument("--child", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
@@ -305,11 +302,9 @@ def main() -> None:
     )
     tell_compared(compared)
     if options.out:
-        about = {"python": platform.python_version(), "numpy": np.__version__, "machine": platform.machine(),
-                 "cores": os.cpu_count(), "targets": TARGETS, "landmarks": options.landmarks}  # fmt: skip
-        content = {"about": about, "build": built, "queries": asked, "compared": compared}
-        Path(options.out).parent.mkdir(parents=True, exist_ok=True)
-        Path(options.out).write_text(json.dumps(content, indent=2) + "\n")
+        facts = about("numpy", targets=TARGETS, landmarks=options.landmarks)
+        content = {"about": facts, "build": built, "queries": asked, "compared": compared}
+        write_result(Path(options.out), content)
 
 
 if __name__ == "__main__":

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
 import random
 import time
 from collections import defaultdict
@@ -26,8 +25,9 @@ from typing import Any
 
 import linking
 import torch
+from support.measuring import about, fastest, write_result
 
-from infuser import Collator, EntityVectors, Kar, KnowledgeBase, __version__, assets, infuse
+from infuser import Collator, EntityVectors, Kar, KnowledgeBase, assets, infuse
 from infuser.linking.inference import find_mentions
 from infuser.linking.windows import cut_windows
 
@@ -91,14 +91,7 @@ def measure(base: KnowledgeBase, parts: list[str], rounds: int, batch_size: int)
         "infused": lambda: run_encoder(infused.model, knowing, batches),
         "link": lambda: find_mentions(infused, parts, batch_size=batch_size),
     }
-    fastest = dict.fromkeys(ways, float("inf"))
-    for call in ways.values():
-        call()  # what is remembered is remembered for all rounds, as in a long run
-    for _ in range(rounds):
-        for name, call in ways.items():
-            start = time.perf_counter()
-            call()
-            fastest[name] = min(fastest[name], time.perf_counter() - start)
+    best = fastest(ways, rounds, warm_up=1)  # what is cached is cached for all rounds, as in a long run
     n_words = sum(len(text.split()) for text in parts)
     found = find_mentions(infused, parts)
     return {
@@ -107,10 +100,10 @@ def measure(base: KnowledgeBase, parts: list[str], rounds: int, batch_size: int)
         "words": n_words,
         "mentions": sum(map(len, found)),
         "candidates": sum(len(mention.candidates) for of_text in found for mention in of_text),
-        "seconds": {name: round(seconds, 3) for name, seconds in fastest.items()},
-        "words_per_second": {name: round(n_words / seconds) for name, seconds in fastest.items()},
-        "on_top": round(fastest["infused"] / fastest["plain"] - 1, 3),
-        "link_against_plain": round(fastest["link"] / fastest["plain"], 3),
+        "seconds": {name: round(seconds, 3) for name, seconds in best.items()},
+        "words_per_second": {name: round(n_words / seconds) for name, seconds in best.items()},
+        "on_top": round(best["infused"] / best["plain"] - 1, 3),
+        "link_against_plain": round(best["link"] / best["plain"], 3),
         "shares": shares(infused, knowing, base, batches),
     }
 
@@ -156,8 +149,7 @@ def main() -> None:
         base = KnowledgeBase(candidates, vectors)
         results.append(measure(base, parts, options.rounds, options.batch_size))
         print(json.dumps(results[-1], indent=1), flush=True)
-    about = {"infuser": __version__, "python": platform.python_version(), "threads": 2, "runs": results}
-    RESULT.write_text(json.dumps(about, indent=1) + "\n", encoding="utf-8")
+    write_result(RESULT, about(threads=2, runs=results))
 
 
 if __name__ == "__main__":

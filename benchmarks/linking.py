@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
 import random
 import time
 from collections.abc import Iterable, Sequence
@@ -28,9 +27,10 @@ from typing import Any
 
 import candidate_recall as wikidata
 import torch
+from support.measuring import about, write_result
 from support.wordnet_texts import definition_of, wordnet_examples, wordnet_mentions
 
-from infuser import Candidates, EntityVectors, Kar, KnowledgeBase, TrainSettings, __version__, assets, infuse
+from infuser import Candidates, EntityVectors, Kar, KnowledgeBase, TrainSettings, assets, infuse
 from infuser.knowledge.candidates.store import CandidateStore, batches, build_candidates
 from infuser.knowledge.readers.wikidata_small import read_wikidata_small
 from infuser.knowledge.readers.wordnet import read_synsets
@@ -200,7 +200,7 @@ def main() -> None:
     for name in options.sets:
         result = compare(name, options)
         everything = json.loads(RESULT.read_text(encoding="utf-8")) if RESULT.exists() else {}
-        RESULT.write_text(json.dumps({**everything, name: result}, indent=1) + "\n", encoding="utf-8")
+        write_result(RESULT, {**everything, name: result})
 
 
 def compare(name: str, options: argparse.Namespace) -> dict[str, Any]:
@@ -213,8 +213,7 @@ def compare(name: str, options: argparse.Namespace) -> dict[str, Any]:
     assert isinstance(data.base.candidates, Candidates)
     store = data.base.candidates.finder.store
     result: dict[str, Any] = {
-        "infuser": __version__,
-        "python": platform.python_version(),
+        **about(),
         "options": {option: value for option, value in vars(options).items() if option not in ("work", "sets")},
         "n_names": len(store),
         "n_entities": len(store.ids),

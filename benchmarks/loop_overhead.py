@@ -11,19 +11,16 @@ that what each does before the first and after the last step counts.
 from __future__ import annotations
 
 import argparse
-import json
-import platform
 import tempfile
-import time
 from pathlib import Path
 from typing import Any
 
 import torch
+from support.measuring import about, timed, write_result
 from transformers import Trainer, TrainingArguments, set_seed
 from transformers.utils import logging
 
-from infuser import Entities, Kam, TrainSettings, __version__, assets, infuse, train
-from infuser.files import write_whole
+from infuser import Entities, Kam, TrainSettings, assets, infuse, train
 from infuser.hosts.loading import load_model, load_tokenizer
 from infuser.signals import Collator
 
@@ -55,9 +52,7 @@ def ours(kam: bool) -> float:
     """Return the seconds of our loop."""
     model, collator = model_and_collator(kam)
     settings = TrainSettings(epochs=1, batch_size=BATCH, learning_rate=RATE)
-    started = time.perf_counter()
-    train(model, examples(), collator, settings=settings, progress=False)
-    return time.perf_counter() - started
+    return timed(lambda: train(model, examples(), collator, settings=settings, progress=False))[0]
 
 
 def bare(kam: bool) -> float:
@@ -80,9 +75,8 @@ def bare(kam: bool) -> float:
             disable_tqdm=True,
             use_cpu=True,
         )
-        started = time.perf_counter()
-        Trainer(model, arguments, train_dataset=examples(), data_collator=collator).train()  # type: ignore[arg-type]
-        return time.perf_counter() - started
+        # making the Trainer counts, too
+        return timed(lambda: Trainer(model, arguments, train_dataset=examples(), data_collator=collator).train())[0]  # type: ignore[arg-type]
 
 
 def main() -> None:
@@ -111,14 +105,8 @@ def main() -> None:
             f"ratio {ratio:.3f} (target {TARGET})",
             flush=True,
         )
-    about = {
-        "infuser": __version__,
-        "torch": torch.__version__,
-        "machine": platform.machine(),
-        "threads": given.threads,
-    }
-    result = {"about": about, "examples": N_EXAMPLES, "batch": BATCH, "target": TARGET, "rows": rows}
-    write_whole(RESULT, json.dumps(result, indent=1) + "\n")
+    facts = about("torch", threads=given.threads)
+    write_result(RESULT, {"about": facts, "examples": N_EXAMPLES, "batch": BATCH, "target": TARGET, "rows": rows})
 
 
 if __name__ == "__main__":

@@ -14,19 +14,19 @@ from __future__ import annotations
 import argparse
 import gzip
 import json
-import platform
 import re
 import time
 from pathlib import Path
 from typing import Any
 
 import torch
+from support.measuring import about, write_result
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 from transformers import AutoTokenizer, BertForMaskedLM
 
-from infuser import __version__, assets
-from infuser.files import whole_folder, write_whole
+from infuser import assets
+from infuser.files import whole_folder
 
 RESULT = Path(__file__).parent / "results" / "masked_head.json"
 CORPORA = Path(__file__).resolve().parents[2] / "shared" / "data" / "corpora"
@@ -145,13 +145,7 @@ def main() -> None:
     with whole_folder(given.out) as part:
         model.save_pretrained(part)
         tokenizer.save_pretrained(part)
-    about = {
-        "infuser": __version__,
-        "torch": torch.__version__,
-        "machine": platform.machine(),
-        "threads": given.threads,
-    }
-    write_whole(RESULT, json.dumps({"about": about, "final": final, "history": history}, indent=1) + "\n")
+    write_result(RESULT, {"about": about("torch", threads=given.threads), "final": final, "history": history})
 
 
 if __name__ == "__main__":

@@ -19,7 +19,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
 from dataclasses import dataclass
 from functools import cache
 from itertools import product
@@ -29,7 +28,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from cells import run_cells
+from support.cells import run_cells
+from support.measuring import about, write_result
 from transformers import AutoTokenizer
 
 from infuser import (
@@ -44,7 +44,6 @@ from infuser import (
     Selective,
     Spectral,
     TrainSettings,
-    __version__,
     assets,
     evaluate,
     infuse,
@@ -298,9 +297,9 @@ def main() -> None:
             "topics of fewer than 100": fmean(counts.get(one, 0) < 100 for one in topics),
         },
         **told,
-        "versions": {"infuser": __version__, "torch": torch.__version__, "python": platform.python_version()},
+        "versions": about("torch"),
     }
-    write_whole(RESULT, json.dumps(result, indent=1))
+    write_result(RESULT, result)
 
 
 if __name__ == "__main__":

@@ -16,8 +16,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
-import subprocess
 import sys
 import tempfile
 import time
@@ -27,9 +25,9 @@ from typing import Any
 
 import numpy as np
 import torch
+from support.measuring import about, fastest, in_new_process, memory_mb, write_result
 
 from infuser import assets
-from infuser.files import write_whole
 from infuser.hosts import answering
 from infuser.hosts.loading import load_model, load_tokenizer
 from infuser.relations.examples import RelationText, Triple
@@ -94,23 +92,19 @@ def measure(n_words: int, n_triples: int, rounds: int, n_texts: int, n_literal: 
 
     some = texts[:n_literal]
     ways = {
-        "ours": (lambda: reader.read(texts), n_texts),
-        "eager": (eager, n_texts),
-        "literal": (lambda: literal_features(model, tokenizer, some), n_literal),
+        "ours": lambda: reader.read(texts),
+        "eager": eager,
+        "literal": lambda: literal_features(model, tokenizer, some),
     }
-    fastest = dict.fromkeys(ways, float("inf"))
-    for _ in range(rounds):
-        for name, (run, n_read) in ways.items():
-            started = time.perf_counter()
-            run()
-            fastest[name] = min(fastest[name], (time.perf_counter() - started) / n_read)
+    n_read = {"ours": n_texts, "eager": n_texts, "literal": n_literal}
+    each = {name: seconds / n_read[name] for name, seconds in fastest(ways, rounds).items()}
     apart = np.abs(reader.read(some).values - literal_features(model, tokenizer, some)[0]).max()
     return {
         "words": n_words,
         "triples": n_triples,
-        **{f"{name}, ms": seconds * 1000 for name, seconds in fastest.items()},
-        "times the eager forward": fastest["ours"] / fastest["eager"],
-        "times faster than literal": fastest["literal"] / fastest["ours"],
+        **{f"{name}, ms": seconds * 1000 for name, seconds in each.items()},
+        "times the eager forward": each["ours"] / each["eager"],
+        "times faster than literal": each["literal"] / each["ours"],
         "largest difference": float(apart),
     }
 
@@ -131,9 +125,7 @@ def stream(n_texts: int) -> None:
     with tempfile.TemporaryDirectory() as folder:
         found = write_features(reader, many(), Path(folder) / "features.npy")
         assert len(found.readable) == n_texts
-    status = Path("/proc/self/status").read_text(encoding="utf-8")  # ru_maxrss would count the parent's memory
-    peak = next(int(line.split()[1]) for line in status.splitlines() if line.startswith("VmHWM")) / 1024
-    print(json.dumps({"sentences": n_texts, "MiB": peak, "seconds": time.perf_counter() - started}))
+    print(json.dumps({"sentences": n_texts, "MB": memory_mb(), "seconds": time.perf_counter() - started}))
 
 
 def main() -> None:
@@ -158,15 +150,10 @@ def main() -> None:
         print("  ".join(f"{name} {value:.4g}" for name, value in row.items()), flush=True)
     memory = []
     for n_texts in given.memory:
-        out = subprocess.run(
-            [sys.executable, __file__, "--stream", str(n_texts)], check=True, capture_output=True, text=True
-        )
-        memory.append(json.loads(out.stdout.splitlines()[-1]))
+        memory.append(in_new_process(__file__, "--stream", n_texts))
         print(memory[-1], flush=True)
-    about = {"threads": torch.get_num_threads(), "machine": platform.machine(), "torch": torch.__version__}
-    write_whole(
-        RESULT, json.dumps({"rows": rows, "memory": memory, "targets": TARGETS, "about": about}, indent=1) + "\n"
-    )
+    facts = about("torch", threads=torch.get_num_threads())
+    write_result(RESULT, {"rows": rows, "memory": memory, "targets": TARGETS, "about": facts})
 
 
 if __name__ == "__main__":

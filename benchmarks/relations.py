@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import platform
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -24,11 +23,11 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from support.measuring import about, timed, write_result
 
-from infuser import __version__, assets
+from infuser import assets
 from infuser.analysis.probe.relations import ProbeSettings, probe_relations, probe_report, randomly_initialised
 from infuser.analysis.probe.result import ProbeReport
-from infuser.files import write_whole
 from infuser.hosts.loading import load_model, load_tokenizer
 from infuser.relations.candidates import CandidateRule
 from infuser.relations.classifier import Thresholds
@@ -214,10 +213,9 @@ def main() -> None:
         for name, step in steps[kind].items():
             if name in done:
                 continue
-            started = time.perf_counter()
-            done[name] = step() | {"seconds": time.perf_counter() - started, "seed": given.seed}
-            about = {"infuser": __version__, "machine": platform.machine(), "torch": torch.__version__}
-            write_whole(RESULT, json.dumps({"steps": done, "published": PUBLISHED, "about": about}, indent=1) + "\n")
+            seconds, result = timed(step)
+            done[name] = result | {"seconds": seconds, "seed": given.seed}
+            write_result(RESULT, {"steps": done, "published": PUBLISHED, "about": about("torch")})
             print(f"{name}: {done[name]['seconds']:.0f} s", flush=True)
     _print(done)
 

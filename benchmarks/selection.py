@@ -15,18 +15,15 @@ Seconds are those of the processor, so that other work on the machine counts lit
 from __future__ import annotations
 
 import argparse
-import json
-import platform
-import resource
 import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from generated_corpus import real_sentences
+from support.generated_corpus import real_sentences
+from support.measuring import about, memory_mb, write_result
 
-from infuser import Graph, Sampling, __version__, assets
-from infuser.files import write_whole
+from infuser import Graph, Sampling, assets
 from infuser.knowledge.graph.build import build_graph
 from infuser.knowledge.graph.store import save_graph
 from infuser.knowledge.readers import read_facts
@@ -90,7 +87,7 @@ def measure(graph: Graph, texts: list[str]) -> dict[str, Any]:
     by_text(graph, found[:N_SLOW], sampling.hops)
     told["instead, per text"] = clock.read()["cpu"] / N_SLOW
     told["weigh, per text"] = told["weigh"]["cpu"] / len(texts)
-    told["peak MB"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    told["peak MB"] = memory_mb()
     return told
 
 
@@ -124,9 +121,9 @@ def main() -> None:
         "graph": "WordNet, 117,659 entities",
         "rows": rows,
         "selection of 100,000 texts": total,
-        "versions": {"infuser": __version__, "numpy": np.__version__, "python": platform.python_version()},
+        "versions": about("numpy"),
     }
-    write_whole(RESULT, json.dumps(result, indent=1))
+    write_result(RESULT, result)
 
 
 if __name__ == "__main__":

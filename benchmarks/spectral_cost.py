@@ -16,21 +16,18 @@ second table says how the penalty alone grows with the number of texts. All time
 from __future__ import annotations
 
 import argparse
-import json
-import platform
-import statistics
-import time
-from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import torch
+from support.measuring import about, medians, write_result
 from torch import Tensor
 from transformers import AutoModelForSequenceClassification
 
-from infuser import __version__, assets
+from infuser import assets
 from infuser.methods.spectral import Spectral
 
 RESULT = Path(__file__).parent / "results" / "spectral_cost.json"
@@ -55,18 +52,6 @@ class BySvd(Spectral):
 KINDS: dict[str, Spectral | None] = {"plain": None, "spectral": Spectral(), "svd": BySvd()}
 
 
-def medians(runs: Mapping[str, Callable[[], Any]], rounds: int) -> dict[str, float]:
-    """Run all in turn, so that a slow moment hits all, and return the median seconds of each."""
-    times: dict[str, list[float]] = {name: [] for name in runs}
-    for turn in range(rounds + 2):
-        for name, run in runs.items():
-            started = time.perf_counter()
-            run()
-            if turn >= 2:  # the first turns warm up
-                times[name].append(time.perf_counter() - started)
-    return {name: statistics.median(values) for name, values in times.items()}
-
-
 def penalties_of(features: Tensor, rounds: int) -> dict[str, float]:
     """Return the seconds that each kind of penalty takes on these features, forward and backward."""
 
@@ -74,7 +59,8 @@ def penalties_of(features: Tensor, rounds: int) -> dict[str, float]:
         leaf = features.clone().requires_grad_()
         spectral.penalty(leaf).backward()
 
-    return medians({name: lambda kind=kind: run(kind) for name, kind in KINDS.items() if kind}, rounds)  # type: ignore[misc]
+    runs = {name: partial(run, kind) for name, kind in KINDS.items() if kind}
+    return medians(runs, rounds, warm_up=2)
 
 
 def measure_steps(model: Any, n_tokens: int, rounds: int) -> dict[str, Any]:
@@ -90,7 +76,7 @@ def measure_steps(model: Any, n_tokens: int, rounds: int) -> dict[str, Any]:
         optimizer.step()
         optimizer.zero_grad()
 
-    steps = medians({name: lambda kind=kind: step(kind) for name, kind in KINDS.items()}, rounds)  # type: ignore[misc]
+    steps = medians({name: partial(step, kind) for name, kind in KINDS.items()}, rounds, warm_up=2)
     with torch.no_grad():
         features = model.base_model(ids, batch["attention_mask"]).pooler_output
     alone = penalties_of(features, 20 * rounds)
@@ -139,11 +125,9 @@ def main() -> None:
         told = " / ".join(f"{1e3 * value:.2f}" for value in alone_seconds.values())
         print(f"{n_texts:>6}   {told:>26}   {ratio:>14.1f}x", flush=True)
 
-    about = {"infuser": __version__, "python": platform.python_version(), "torch": torch.__version__}
-    about |= {"machine": platform.machine(), "threads": options.threads, "rounds": options.rounds}
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    found = {**about, "batch": N_TEXTS, "target": TARGET, "kept": kept, "steps": rows, "growth": growth}
-    options.out.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
+    facts = about("torch", threads=options.threads, rounds=options.rounds)
+    found = {**facts, "batch": N_TEXTS, "target": TARGET, "kept": kept, "steps": rows, "growth": growth}
+    write_result(options.out, found)
 
 
 if __name__ == "__main__":

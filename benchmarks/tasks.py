@@ -18,6 +18,8 @@ import re
 from pathlib import Path
 from typing import Any
 
+from support.measuring import write_result
+
 from infuser import assets
 from infuser.experiments.cells import Results, all_cells
 from infuser.experiments.schedule import run_bench
@@ -90,7 +92,7 @@ def main() -> None:
                 tell=lambda cell, report: None if report else print(f"{cell}: done", flush=True),
             )
         done[name] = kept(bench)
-        write_whole(RESULT, json.dumps(done, indent=1) + "\n")
+        write_result(RESULT, done)
 
 
 if __name__ == "__main__":

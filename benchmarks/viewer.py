@@ -20,7 +20,6 @@ import asyncio
 import itertools
 import json
 import os
-import platform
 import random
 import shutil
 import signal
@@ -37,10 +36,9 @@ import httpx
 import numpy as np
 import psutil
 import torch
+from support.measuring import about, rounds_of, write_result
 from transformers.utils import logging
 
-from infuser import __version__
-from infuser.files import write_whole
 from infuser.reports.sections import explanation_parts
 from infuser.viewer.default import open_default
 from infuser.viewer.request import ViewRequest
@@ -76,18 +74,12 @@ def switches(view: InfusedView) -> Iterator[list[str]]:
 
 def in_turn(tasks: dict[str, Callable[[], Any]], rounds: int) -> dict[str, dict[str, float]]:
     """Return median and 95th percentile of the milliseconds of each task; all take turns, the first round warms up."""
-    taken: dict[str, list[float]] = {name: [] for name in tasks}
-    for turn in range(rounds + 2):
-        for name, task in tasks.items():
-            began = time.perf_counter()
-            task()
-            if turn > 1:
-                taken[name].append(1e3 * (time.perf_counter() - began))
-    return {name: told(values) for name, values in taken.items()}
+    taken = rounds_of(tasks, rounds, warm_up=2)
+    return {name: summary([1e3 * seconds for seconds in values]) for name, values in taken.items()}
 
 
-def told(milliseconds: list[float]) -> dict[str, float]:
-    """Return what is kept of many times."""
+def summary(milliseconds: list[float]) -> dict[str, float]:
+    """Return median, 95th percentile and maximum of many times."""
     median, late = np.percentile(milliseconds, [50, 95])
     return {
         "median_ms": round(float(median), 1),
@@ -228,7 +220,7 @@ async def load(
         "requests": sum(statuses.values()),
         "statuses": dict(statuses),
         "errors": sum(n for status, n in statuses.items() if status != "200"),
-        **told(milliseconds),
+        **summary(milliseconds),
         "memory_mb": {
             "before": round(memory[0]),
             "after 10 s": round(memory[min(10, len(memory) - 1)]),
@@ -260,18 +252,10 @@ def main() -> None:
     with server_process() as (address, server):
         loaded = asyncio.run(load(view, address, server, given.clients, given.seconds))
     print(json.dumps({"load": loaded}), flush=True)
-    about = {
-        "infuser": __version__,
-        "torch": torch.__version__,
-        "python": platform.python_version(),
-        "machine": platform.machine(),
-        "cores": os.cpu_count(),
-        "threads": torch.get_num_threads(),
-        "load": os.getloadavg(),
-    }
+    facts = about("torch", threads=torch.get_num_threads(), load=os.getloadavg())
     target = {"tokens": TARGET_LENGTH, "ms": TARGET_MS}
-    result = {"about": about, "target": target, "rows": rows, "first picture": pictures, "load": loaded}
-    write_whole(given.out, json.dumps(result, indent=1) + "\n")
+    result = {"about": facts, "target": target, "rows": rows, "first picture": pictures, "load": loaded}
+    write_result(given.out, result)
     print()
     kinds = ("a new text", "another head", "a source off", "all on again", "bare model, both passes")
     for row in rows:

@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 from rich.console import Console
 from safetensors.torch import save
+from support.measuring import write_result
 from transformers import AutoTokenizer, set_seed
 from transformers.utils import logging
 
@@ -69,7 +70,7 @@ def main() -> None:
         print(f"{name:24} AUC {score:.3f}")
     kept["examples"] = clearest(smaller, data)
     told = {"auc": scores, "n_train": options.pairs, "epochs": options.epochs, "n_test": len(data.test)}
-    write_whole(RESULT, json.dumps(told, indent=1) + "\n")
+    write_result(RESULT, told)
     if options.write:
         write_default(smaller, kept)
 
