@@ -51,8 +51,6 @@ from infuser import (
     Kam,
     Kar,
     KnowledgeBase,
-    Sampling,
-    Selective,
     Spectral,
     TrainSettings,
     assets,
@@ -70,6 +68,7 @@ from infuser.knowledge.graph.build import build_graph
 from infuser.knowledge.graph.store import save_graph
 from infuser.knowledge.readers import read_facts
 from infuser.knowledge.readers.wikidata_small import read_wikidata_small
+from infuser.sources import Sampling, Selective
 from infuser.sources.entity_statistics import count_entities
 from infuser.sources.placebo import shuffle
 from infuser.stats.comparison import ArmScores, compare, signed_range

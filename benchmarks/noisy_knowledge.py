@@ -40,8 +40,6 @@ from infuser import (
     Kam,
     Kar,
     KnowledgeBase,
-    Sampling,
-    Selective,
     Spectral,
     TrainSettings,
     assets,
@@ -52,6 +50,7 @@ from infuser import (
 from infuser.files import write_whole
 from infuser.hosts.loading import load_model, load_tokenizer, longest_input
 from infuser.knowledge.readers.wordnet import read_synsets
+from infuser.sources import Sampling, Selective
 from infuser.sources.corruption import corrupt
 from infuser.sources.entity_statistics import count_entities
 from infuser.sources.placebo import shuffle

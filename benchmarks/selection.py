@@ -23,10 +23,11 @@ import numpy as np
 from support.generated_corpus import real_sentences
 from support.measuring import about, memory_mb, write_result
 
-from infuser import Graph, Sampling, assets
+from infuser import Graph, assets
 from infuser.knowledge.graph.build import build_graph
 from infuser.knowledge.graph.store import save_graph
 from infuser.knowledge.readers import read_facts
+from infuser.sources import Sampling
 from infuser.sources.entity_statistics import count_entities
 from infuser.tables.skipped import Skipped
 from infuser.types import Annotations, entity_key

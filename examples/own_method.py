@@ -16,8 +16,9 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 import infuser
-from infuser import METHODS, Graph, TrainSettings
+from infuser import Graph, TrainSettings
 from infuser.hosts import attentions, plug_in, unplug
+from infuser.registry import METHODS
 from infuser.signals import draw_maps
 
 

@@ -13,7 +13,8 @@ from typing import Self
 import miniature
 
 import infuser
-from infuser import SOURCES, Annotations, Kam, Link, Span
+from infuser import Annotations, Kam, Link, Span
+from infuser.registry import SOURCES
 
 _BRACKETED = re.compile(r"\(([A-Z]{2,8})\)")
 

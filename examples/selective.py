@@ -8,10 +8,11 @@ from __future__ import annotations
 import sys
 
 import miniature
-from infuser.sources.surroundings import count_entities
 
-from infuser import Graph, Kam, Known, Sampling, Selective, TrainSettings, infuse, train
+from infuser import Graph, Kam, TrainSettings, infuse, train
 from infuser.analysis.select import explain_selection
+from infuser.sources import Known, Sampling, Selective
+from infuser.sources.entity_statistics import count_entities
 from infuser.types import join_pair
 
 checkpoint = sys.argv[1] if len(sys.argv) > 1 else miniature.checkpoint()

@@ -19,6 +19,9 @@ import pytest
 import infuser
 from infuser import errors
 from infuser.methods.spectral import Spectral
+from infuser.registry import METHODS
+from infuser.relations.model import AttentionRelations
+from infuser.sources import Sampling
 
 ROOT = Path(__file__).parent.parent
 DOCS = ROOT / "docs"
@@ -216,7 +219,7 @@ def test_the_reference_lists_the_members_of_infused() -> None:
         ("methods/ernie.md", infuser.Ernie),
         ("methods/kam.md", infuser.Kam),
         ("methods/kar.md", infuser.Kar),
-        ("methods/selective.md", infuser.Sampling),
+        ("methods/selective.md", Sampling),
         ("methods/spectral.md", Spectral),
         ("guides/training.md", infuser.TrainSettings),
     ],
@@ -233,14 +236,14 @@ def test_the_page_of_attention_relations_lists_its_settings() -> None:
         (row[0].strip("`"), row[1].strip("`").replace('"', "'"))
         for row in rows_under("methods/attention-relations.md", "setting")
     ]
-    expected = inspect.signature(infuser.AttentionRelations).parameters
+    expected = inspect.signature(AttentionRelations).parameters
     assert listed == [(name, repr(parameter.default)) for name, parameter in expected.items()]
 
 
 def test_methods_share_their_headings() -> None:
     expected = ["What it does", "Paper", "When to use it", "What it needs", "Settings", "Example", "How it compares"]
     pages = [page for page in (DOCS / "methods").glob("*.md") if page.name != "index.md"]
-    methods = {name for name in infuser.METHODS if infuser.METHODS[name].__module__.startswith("infuser.")}
+    methods = {name for name in METHODS if METHODS[name].__module__.startswith("infuser.")}
     assert {page.stem for page in pages} == methods | {
         "selective",
         "spectral",

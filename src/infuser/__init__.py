@@ -10,44 +10,33 @@ from typing import TYPE_CHECKING
 
 from infuser.versions import __version__ as __version__
 
-_HOMES = {
-    "Annotations": "infuser.types",
-    "Link": "infuser.types",
-    "Source": "infuser.types",
-    "Span": "infuser.types",
-    "Term": "infuser.types",
-    "Entities": "infuser.sources",
-    "Phrases": "infuser.sources",
-    "Candidates": "infuser.sources",
-    "Correlation": "infuser.sources",
-    "Graph": "infuser.sources",
-    "KnowledgeBase": "infuser.sources",
+_NAMES = {
+    "infuser.errors": ["InfuserError"],
+    "infuser.infused": ["Infused", "infuse", "load"],
+    "infuser.knowledge.vectors.store": ["EntityVectors"],
+    "infuser.linking.inference": ["find_mentions"],
+    "infuser.linking.mentions": ["Mention", "ScoredCandidate"],
+    "infuser.methods": ["Ernie", "Kam", "Kar"],
+    "infuser.methods.spectral": ["Spectral"],
+    "infuser.signals": ["Collator"],
+    "infuser.sources": ["Candidates", "Correlation", "Entities", "Graph", "KnowledgeBase", "Phrases"],
+    "infuser.sources.annotating": ["Annotated", "annotate"],
+    "infuser.training": ["Evaluation", "Scores", "StepReport", "TrainResult", "TrainSettings", "evaluate", "train"],
+    "infuser.types": ["Annotations", "Candidate", "Link", "Method", "Source", "Span", "Term"],
+}
+"""The public names by the module that holds each; the imports below say the same to type checkers."""
+_HOMES = {name: home for home, names in _NAMES.items() for name in names}
+_MOVED = {
+    "AttentionRelations": "infuser.relations.model",
     "Known": "infuser.sources",
+    "METHODS": "infuser.registry",
+    "RelationText": "infuser.relations.examples",
+    "SOURCES": "infuser.registry",
     "Sampling": "infuser.sources",
     "Selective": "infuser.sources",
-    "EntityVectors": "infuser.knowledge.vectors.store",
-    "Ernie": "infuser.methods",
-    "Kam": "infuser.methods",
-    "Kar": "infuser.methods",
-    "Spectral": "infuser.methods.spectral",
-    "Infused": "infuser.infused",
-    "infuse": "infuser.infused",
-    "load": "infuser.infused",
-    "Annotated": "infuser.sources.annotating",
-    "annotate": "infuser.sources.annotating",
-    "Mention": "infuser.linking.mentions",
-    "find_mentions": "infuser.linking.inference",
-    "AttentionRelations": "infuser.relations.model",
-    "RelationText": "infuser.relations.examples",
     "Triple": "infuser.relations.examples",
-    "Collator": "infuser.signals",
-    "TrainSettings": "infuser.training",
-    "train": "infuser.training",
-    "evaluate": "infuser.training",
-    "InfuserError": "infuser.errors",
-    "SOURCES": "infuser.registry",
-    "METHODS": "infuser.registry",
 }
+"""What was a public name once, and where it is."""
 
 __all__ = sorted([*_HOMES, "__version__"])
 
@@ -59,32 +48,31 @@ if TYPE_CHECKING:
     from infuser.knowledge.vectors.store import EntityVectors as EntityVectors
     from infuser.linking.inference import find_mentions as find_mentions
     from infuser.linking.mentions import Mention as Mention
+    from infuser.linking.mentions import ScoredCandidate as ScoredCandidate
     from infuser.methods import Ernie as Ernie
     from infuser.methods import Kam as Kam
     from infuser.methods import Kar as Kar
     from infuser.methods.spectral import Spectral as Spectral
-    from infuser.registry import METHODS as METHODS
-    from infuser.registry import SOURCES as SOURCES
-    from infuser.relations.examples import RelationText as RelationText
-    from infuser.relations.examples import Triple as Triple
-    from infuser.relations.model import AttentionRelations as AttentionRelations
     from infuser.signals import Collator as Collator
     from infuser.sources import Candidates as Candidates
     from infuser.sources import Correlation as Correlation
     from infuser.sources import Entities as Entities
     from infuser.sources import Graph as Graph
     from infuser.sources import KnowledgeBase as KnowledgeBase
-    from infuser.sources import Known as Known
     from infuser.sources import Phrases as Phrases
-    from infuser.sources import Sampling as Sampling
-    from infuser.sources import Selective as Selective
     from infuser.sources.annotating import Annotated as Annotated
     from infuser.sources.annotating import annotate as annotate
+    from infuser.training import Evaluation as Evaluation
+    from infuser.training import Scores as Scores
+    from infuser.training import StepReport as StepReport
+    from infuser.training import TrainResult as TrainResult
     from infuser.training import TrainSettings as TrainSettings
     from infuser.training import evaluate as evaluate
     from infuser.training import train as train
     from infuser.types import Annotations as Annotations
+    from infuser.types import Candidate as Candidate
     from infuser.types import Link as Link
+    from infuser.types import Method as Method
     from infuser.types import Source as Source
     from infuser.types import Span as Span
     from infuser.types import Term as Term
@@ -92,7 +80,8 @@ if TYPE_CHECKING:
 
 def __getattr__(name: str) -> object:
     if name not in _HOMES:
-        raise AttributeError(f"module 'infuser' has no attribute {name!r}")
+        hint = f"; it is in {_MOVED[name]}" if name in _MOVED else ""
+        raise AttributeError(f"module 'infuser' has no attribute {name!r}{hint}")
     return getattr(importlib.import_module(_HOMES[name]), name)
 
 

@@ -10,10 +10,11 @@ from cli.commands import error_of, run_command, save_checkpoint, write_lines
 from relation_texts import SHAPES, shaped_texts
 
 import infuser
-from infuser import Entities, Known
+from infuser import Entities
 from infuser.analysis.probe.result import ProbeReport
 from infuser.knowledge.entity_scores import open_scores
 from infuser.relations.readers import write_relations
+from infuser.sources import Known
 from infuser.sources.selections import read_selection
 
 

@@ -9,9 +9,10 @@ import pytest
 from cli.commands import COLUMNS, MEDICINES, TOOLS, error_of, run_command, save_checkpoint, write_lines
 
 import infuser
-from infuser import Graph, Known, Sampling, Selective
+from infuser import Graph
 from infuser.analysis.select import explain_selection
 from infuser.knowledge.entity_scores import EntityScore, ScoredRelation, read_scores, write_scores
+from infuser.sources import Known, Sampling, Selective
 from infuser.sources.selections import read_selection
 
 SOURCES = ("--graph", "triples.tsv", "--aliases", "names.tsv")

@@ -11,7 +11,8 @@ from cli.small_linkers import save_linker, write_knowledge
 
 import infuser
 from infuser.experiments.arms import choose
-from infuser.sources import Graph
+from infuser.registry import METHODS
+from infuser.sources import Graph, Selective
 from infuser.tables.skipped import Place
 
 
@@ -205,9 +206,9 @@ def test_entities_of_a_knowledge_base_are_put_inside_by_name(
     common = ("train", checkpoint, task / "train.csv", *COLUMNS, "--epochs", 1, "--batch-size", 8)
     run_command(*common, *base, "--select", "sampling", "--out", tmp_path / "run")
     infused = infuser.load(tmp_path / "run" / "model")
-    assert infuser.METHODS.name_of(infused.method) == method
+    assert METHODS.name_of(infused.method) == method
     assert json.loads((tmp_path / "run" / "train.json").read_text())["made_with"]["arm"] == method
-    assert isinstance(infused.sources[0], infuser.Selective) and infused.sources[0].dim == 8
+    assert isinstance(infused.sources[0], Selective) and infused.sources[0].dim == 8
     if method == "kar":  # its linker was never taught, so every candidate counts; a trained one keeps its threshold
         assert infused.method.threshold == -100
         taught = save_linker(tmp_path / "taught", threshold=0.25)

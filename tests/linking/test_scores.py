@@ -10,7 +10,7 @@ from infuser.errors import InputError
 from infuser.knowledge.candidates.store import build_candidates, mentions_of
 from infuser.linking.baselines import entity_totals, most_frequent, prior_only
 from infuser.linking.examples import LinkedText
-from infuser.linking.mentions import Mention, Scored
+from infuser.linking.mentions import Mention, ScoredCandidate
 from infuser.linking.scores import LinkCounts, score_links
 from infuser.sources.candidates import Candidates
 from infuser.types import Span
@@ -26,7 +26,7 @@ BASE = Candidates(KNOWN)
 
 
 def said(start: int, end: int, id: str | None, *candidates: tuple[str, float]) -> Mention:
-    scored = tuple(Scored(one, 0.1, score) for one, score in candidates)
+    scored = tuple(ScoredCandidate(one, 0.1, score) for one, score in candidates)
     return Mention(start, end, "", id, max((score for _, score in candidates), default=float("-inf")), scored)
 
 

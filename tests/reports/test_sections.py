@@ -15,7 +15,7 @@ from tiny_infusions import KNOWN_TEXT, infuse_tiny
 
 from infuser.analysis.explain import explain as explain_text
 from infuser.analysis.explanation import Explanation
-from infuser.linking.mentions import Mention, Scored
+from infuser.linking.mentions import Mention, ScoredCandidate
 from infuser.reports.charts import COLOURS
 from infuser.reports.sections import explanation_parts, explanation_section
 from infuser.types import Annotations, Link, Span, Term, join_pair
@@ -32,8 +32,8 @@ FOUND = Annotations(
     (Term("shop", ((1, 0.5),)),),
 )
 MENTIONS = (
-    Mention(4, 13, "glipizide", "Q9", 1.5, (Scored("Q9", 0.75, 1.5, 1.0), Scored("Q10", 0.25, -0.5))),
-    Mention(15, 23, "pharmacy", None, -math.inf, (Scored("Q13", 1.0, -math.inf),)),
+    Mention(4, 13, "glipizide", "Q9", 1.5, (ScoredCandidate("Q9", 0.75, 1.5, 1.0), ScoredCandidate("Q10", 0.25, -0.5))),
+    Mention(15, 23, "pharmacy", None, -math.inf, (ScoredCandidate("Q13", 1.0, -math.inf),)),
 )
 TRIPLES = (
     {
@@ -209,7 +209,9 @@ def test_mentions_are_told_with_their_candidates_and_the_chosen_one_is_marked(ex
 
 
 def test_a_mention_of_many_things_and_one_of_nothing_are_told_in_short(explain: Explain) -> None:
-    many = Mention(0, 3, "buy", "Q0", 1.0, tuple(Scored(f"Q{at}", 0.05, 1.0 - at) for at in range(20)), "one base")
+    many = Mention(
+        0, 3, "buy", "Q0", 1.0, tuple(ScoredCandidate(f"Q{at}", 0.05, 1.0 - at) for at in range(20)), "one base"
+    )
     none = Mention(4, 13, "glipizide", None, -math.inf, (), "other base")
     part = explanation_parts(explain(mentions=(many, none)))["mentions"]
     assert len(rows(part)) == 1 + 8 + 1 and "and 12 more that it may mean" in part
@@ -273,7 +275,7 @@ def test_every_part_is_xml_whatever_a_user_or_a_source_wrote(explain: Explain, e
             "": Annotations(text),
         },
         off=(odd,),
-        mentions=(Mention(0, len(odd), odd, odd, 1.0, (Scored(odd, 1.0, 1.0),), odd),),
+        mentions=(Mention(0, len(odd), odd, odd, 1.0, (ScoredCandidate(odd, 1.0, 1.0),), odd),),
         triples=({"head": end, "tail": end, "relation": odd, "label": odd, "probability": 1.0, "negated": True},),
     )
     for part in [*explanation_parts(explanation).values(), explanation_section(explanation)]:

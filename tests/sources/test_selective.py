@@ -15,24 +15,10 @@ from miniatures import tiny_host, tiny_tokenizer
 from tiny_infusions import KNOWN_TEXT, tiny_base
 
 import infuser
-from infuser import (
-    Candidates,
-    Collator,
-    Entities,
-    Ernie,
-    Graph,
-    Kam,
-    Kar,
-    KnowledgeBase,
-    Known,
-    Sampling,
-    Selective,
-    TrainSettings,
-    infuse,
-    train,
-)
+from infuser import Candidates, Collator, Entities, Ernie, Graph, Kam, Kar, KnowledgeBase, TrainSettings, infuse, train
 from infuser.errors import InputError, SourceError
 from infuser.linking.masking import Masking, MaskingCollator
+from infuser.sources import Known, Sampling, Selective
 from infuser.sources.annotating.cache import CachedSource, flush_caches, with_cache
 from infuser.sources.annotating.columns import SourceColumn, encode
 from infuser.sources.annotating.fingerprints import fingerprint

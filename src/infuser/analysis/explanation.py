@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from infuser.errors import InputError
 from infuser.files import nan_to_null
-from infuser.linking.mentions import Mention, Scored
+from infuser.linking.mentions import Mention, ScoredCandidate
 from infuser.types import Annotations, Candidate, Link, Span, Term
 
 Matrix: TypeAlias = NDArray[np.float64]
@@ -183,7 +183,7 @@ def _annotations(values: Mapping[str, Any]) -> Annotations:
 
 
 def _mention(values: Mapping[str, Any]) -> Mention:
-    scored = tuple(Scored(**one | _score(one)) for one in values["candidates"])
+    scored = tuple(ScoredCandidate(**one | _score(one)) for one in values["candidates"])
     return Mention(**{**values, **_score(values), "candidates": scored})
 
 

@@ -28,7 +28,7 @@ from infuser.words import counted
 
 if TYPE_CHECKING:
     from infuser.infused import Infused
-    from infuser.linking.mentions import Mention, Scored
+    from infuser.linking.mentions import Mention, ScoredCandidate
 
 _DIGITS = 4
 """Of scores and priors in files."""
@@ -204,7 +204,7 @@ class _Writer:
         return plain
 
 
-def _candidate(one: Scored) -> dict[str, Any]:
+def _candidate(one: ScoredCandidate) -> dict[str, Any]:
     return {"id": one.id, "prior": round(one.prior, _DIGITS), "score": round(one.score, _DIGITS)}
 
 

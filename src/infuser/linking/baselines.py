@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from infuser.knowledge.candidates.store import CandidateStore
-from infuser.linking.mentions import Mention, Scored, decide, without_overlaps
+from infuser.linking.mentions import Mention, ScoredCandidate, decide, without_overlaps
 from infuser.types import Annotations, Candidate, HasEntityVectors, Source, innermost
 
 
@@ -47,7 +47,9 @@ def _mention(
     scores = [score(candidate) for candidate in candidates]
     counting = sum(value for value in scores if value >= threshold)
     scored = [
-        Scored(candidate.id, candidate.prior, value, value / counting if counting and value >= threshold else 0.0)
+        ScoredCandidate(
+            candidate.id, candidate.prior, value, value / counting if counting and value >= threshold else 0.0
+        )
         for candidate, value in zip(candidates, scores, strict=True)
     ]
     return decide(found, place, scored, threshold, base)

@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from infuser.errors import InputError
-from infuser.linking.mentions import Mention, Scored, decide, without_overlaps
+from infuser.linking.mentions import Mention, ScoredCandidate, decide, without_overlaps
 from infuser.linking.windows import MAX_WORDS, cut_windows, move_mentions
 from infuser.methods.entity_reader import Trace, ask
 from infuser.progress import track
@@ -185,7 +185,7 @@ def mentions_in(
             continue
         candidates = found.candidates[place]
         scored = [
-            Scored(candidate.id, candidate.prior, score, weight)
+            ScoredCandidate(candidate.id, candidate.prior, score, weight)
             for candidate, score, weight in zip(
                 candidates, scores[first : first + size], weights[first : first + size], strict=True
             )

@@ -11,7 +11,7 @@ from infuser.types import Annotations
 
 
 @dataclass(frozen=True, slots=True)
-class Scored:
+class ScoredCandidate:
     """A candidate and what the linker thinks of it."""
 
     id: str
@@ -35,13 +35,13 @@ class Mention:
     """The entity it was linked to; None if no candidate counts, or if another mention took its words."""
     score: float
     """The score of its best candidate; minus infinity if it has none."""
-    candidates: tuple[Scored, ...] = ()
+    candidates: tuple[ScoredCandidate, ...] = ()
     """Everything it may mean, the highest score first."""
     base: str = ""
     """The knowledge base that offered them."""
 
 
-def decide(found: Annotations, place: int, scored: Iterable[Scored], threshold: float, base: str) -> Mention:
+def decide(found: Annotations, place: int, scored: Iterable[ScoredCandidate], threshold: float, base: str) -> Mention:
     """Return one span of annotations as a mention, linked to its best candidate if that reaches the threshold."""
     span = found.spans[place]
     ranked = tuple(sorted(scored, key=lambda one: (-one.score, -one.prior)))

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from infuser.errors import InputError
 from infuser.linking.examples import LinkedText
-from infuser.linking.mentions import Mention, Scored
+from infuser.linking.mentions import Mention, ScoredCandidate
 from infuser.stats.counts import CountedDocuments, Counts, share
 
 
@@ -74,7 +74,7 @@ def _count(gold: LinkedText, found: Sequence[Mention]) -> LinkCounts:
     inside = [mention for mention in found if first <= mention.start and mention.end <= last]
     meant = {(span.start, span.end, span.id) for span in gold.spans if first <= span.start and span.end <= last}
     linked = {(mention.start, mention.end, mention.id) for mention in inside if mention.id is not None}
-    at: dict[tuple[int, int], list[Scored]] = {}  # several knowledge bases may have found the same span
+    at: dict[tuple[int, int], list[ScoredCandidate]] = {}  # several knowledge bases may have found the same span
     for mention in inside:
         at.setdefault((mention.start, mention.end), []).extend(mention.candidates)
     n_found = n_offered = n_first = 0

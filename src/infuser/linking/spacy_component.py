@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from infuser.errors import InputError, MissingExtraError
-from infuser.linking.mentions import Mention, Scored
+from infuser.linking.mentions import Mention, ScoredCandidate
 
 if TYPE_CHECKING:
     from infuser.infused import Infused
@@ -134,6 +134,6 @@ def _with_id(doc: Any, ent: Any, id: str) -> Any:
 def _mentions_of(doc: Any) -> list[Mention]:
     """Return what was found in a document, as `find_mentions` does."""
     return [
-        Mention(**{**one, "candidates": tuple(Scored(**each) for each in one["candidates"])})
+        Mention(**{**one, "candidates": tuple(ScoredCandidate(**each) for each in one["candidates"])})
         for one in doc.user_data.get(_MENTIONS, ())
     ]

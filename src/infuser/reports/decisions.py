@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from infuser.linking.mentions import Mention, Scored
+from infuser.linking.mentions import Mention, ScoredCandidate
 from infuser.reports.charts import bar
 from infuser.reports.parts import drawn_row, drawn_table, escaped, soft
 from infuser.types import Annotations, Link, Span
@@ -99,7 +99,7 @@ def mentions_table(mentions: Sequence[Mention]) -> str:
     return table + (soft(f"And {counted(more, 'mention')} more.") if more > 0 else "")
 
 
-def _candidate(one: Scored, *, chosen: bool) -> str:
+def _candidate(one: ScoredCandidate, *, chosen: bool) -> str:
     mark = " <small>chosen</small>" if chosen else ""
     score = f"{one.score:.2f}" if math.isfinite(one.score) else ""
     weight = f"{one.weight:.3f}" if one.weight else ""

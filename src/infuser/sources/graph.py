@@ -24,7 +24,7 @@ from infuser.words import readable
 if TYPE_CHECKING:
     from infuser.knowledge.graph.store import GraphStore, Tie
 
-Triple = tuple[str, str, str] | tuple[str, str, str, float]
+_Triple = tuple[str, str, str] | tuple[str, str, str, float]
 _UNTYPED = "entity"
 
 
@@ -41,7 +41,7 @@ class Graph(FolderSource):
 
     folder: ClassVar[tuple[str, str]] = ("triples", "graph")
 
-    triples: Sequence[Triple] | str | Path
+    triples: Sequence[_Triple] | str | Path
     """(head, relation, tail), entities by id; a fourth element is the edge's weight, above 0 and up to 1. Or the folder
     of a graph."""
     aliases: Mapping[str, Sequence[str]] = field(default_factory=dict)
@@ -162,7 +162,7 @@ class Graph(FolderSource):
     @classmethod
     def tiny(cls) -> Self:
         """Return the graph of a medicine and who sells it."""
-        triples: list[Triple] = [
+        triples: list[_Triple] = [
             ("glipizide", "is a", "medicine"),
             ("pharmacy", "sells", "medicine"),
             ("glipizide", "sold by", "pharmacy"),
@@ -171,7 +171,7 @@ class Graph(FolderSource):
         return cls(triples, aliases={"medicine": ("medicine", "drug"), "pharmacy": ("pharmacy", "drug store")})
 
 
-def _checked(triple: Sequence[Any]) -> Triple:
+def _checked(triple: Sequence[Any]) -> _Triple:
     """Return a triple as a tuple, or say what is wrong with it."""
     values = tuple(triple)
     if isinstance(triple, str) or len(values) not in (3, 4) or not all(isinstance(value, str) for value in values[:3]):
