@@ -35,8 +35,8 @@ from infuser.knowledge.candidates.store import CandidateStore, batches, build_ca
 from infuser.knowledge.readers.wikidata_small import read_wikidata_small
 from infuser.knowledge.readers.wordnet import read_synsets
 from infuser.knowledge.vectors.descriptions import Described
-from infuser.linking.baselines import entity_totals, most_frequent, prior_only
 from infuser.linking.description_vectors import DescriptionVectors, build_from_descriptions
+from infuser.linking.evaluation import entity_totals, most_frequent, prior_only
 from infuser.linking.examples import LinkedText, link_examples
 from infuser.linking.inference import find_mentions
 from infuser.linking.mentions import Mention

@@ -30,8 +30,8 @@ from infuser.knowledge.vectors.store import EntityVectors
 from infuser.linking.inference import check_linker
 from infuser.methods.entity_reader import ask
 from infuser.progress import progress_bar
-from infuser.signals.candidates import Base, part_name
-from infuser.types import Annotations, Candidate, Span
+from infuser.signals.candidates import part_name
+from infuser.types import Annotations, Candidate, HasEntityVectors, Span
 
 _ENDS = re.compile(r"(\{head\}|\{tail\})")
 _HUMP = re.compile(r"(?<=[a-z])(?=[A-Z])")
@@ -251,7 +251,7 @@ def as_examples(infused: Infused, questions: Iterable[Question], base: str | Non
     return examples
 
 
-def base_of(infused: Infused, name: str | None) -> tuple[int, Base]:
+def base_of(infused: Infused, name: str | None) -> tuple[int, HasEntityVectors]:
     """Return a knowledge base of a model with linkers, and its place among the sources."""
     bases = check_linker(infused)
     chosen = [(place, base) for place, base in bases.items() if name in (None, base.name)]

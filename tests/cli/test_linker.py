@@ -100,7 +100,7 @@ def test_a_stopped_run_goes_on_where_it_was(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(LinkerAlone, "forward", stopped_at_the_twentieth)
         told = run_command(*command, *FAST, code=130).stderr
-    assert "goes on from the last checkpoint" in told and not (tmp_path / "run" / "model").exists()
+    assert "resumes from the last checkpoint" in told and not (tmp_path / "run" / "model").exists()
     told = run_command(*command, *FAST).stderr
     assert "step 2 of 42" not in told and "step 42 of 42" in told
     whole, stopped = (path / "model" / "knowledge.safetensors" for path in (run[0], tmp_path / "run"))

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import typer
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
@@ -54,6 +55,11 @@ def print_table(
     Console().print(table)
 
 
+def with_interval(value: float, ends: Sequence[float] | None) -> str:
+    """Return a table cell with a value and, below it, its interval."""
+    return f"{value:.3f}" if ends is None else f"{value:.3f}\n{ends[0]:.2f}-{ends[1]:.2f}"
+
+
 def print_next_steps(steps: Sequence[str]) -> None:
     """Print commands to try next, which can be copied."""
     if steps:
@@ -86,6 +92,16 @@ def loading(console: Console, what: str) -> Iterator[Callable[[str, int, int], N
             status.update(f"{message} ({done / total:.0%})" if total else message)
 
         yield report
+
+
+@contextmanager
+def resumable() -> Iterator[None]:
+    """End a stopped command with exit code 130 and say that it can be resumed."""
+    try:
+        yield
+    except KeyboardInterrupt as error:
+        say("\nStopped. The same command resumes from the last checkpoint.", err=True)
+        raise typer.Exit(130) from error
 
 
 def size_of(folder: Path) -> str:

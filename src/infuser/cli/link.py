@@ -2,53 +2,28 @@
 
 from __future__ import annotations
 
-import json
-import math
-import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import nullcontext
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
-from infuser.cli.console import loading
-from infuser.cli.examples import TextColumn
-from infuser.cli.telling import beside_texts, counting
-from infuser.errors import CheckpointError, InputError
-from infuser.files import whole_file
-from infuser.tables.blocks import STDIN, suffix_of
-from infuser.tables.examples import Columns, read_examples
-from infuser.tables.rows import read_lines
+from infuser.cli.console import loading, print_table, say
+from infuser.cli.options import option_groups
+from infuser.cli.text_files import TextFileOptions
 from infuser.words import counted
 
 if TYPE_CHECKING:
-    from infuser.infused import Infused
-    from infuser.linking.mentions import Mention, ScoredCandidate
-
-_DIGITS = 4
-"""Of scores and priors in files."""
+    from infuser.linking.mentions import Mention
 
 
+@option_groups
 def link(
     model: Annotated[str, typer.Argument(help="Folder with a linker: RUN/model of `infuser linker train`.")],
-    files: Annotated[
-        list[Path] | None,
-        typer.Argument(
-            metavar="[FILE...|-]",
-            help="Texts: .txt (a text per line), .csv, .tsv, .jsonl, .json or .parquet; - reads standard input.",
-            show_default=False,
-        ),
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="JSON-lines file to write. [default: standard output]", show_default=False)
-    ] = None,
-    text: Annotated[str | None, typer.Option(help="One text instead of files.", show_default=False)] = None,
-    text_column: TextColumn = "text",
+    *,
+    texts: TextFileOptions,
     everything: Annotated[
         bool, typer.Option("--all", help="Write mentions too that are linked to nothing: their id is null.")
     ] = False,
@@ -65,7 +40,6 @@ def link(
             show_default=False,
         ),
     ] = None,
-    no_text: Annotated[bool, typer.Option("--no-text", help="Leave the texts themselves out of the file.")] = False,
     batch_size: Annotated[int, typer.Option(min=1, help="Texts that are read at once.")] = 32,
 ) -> None:
     """Link the mentions in texts to the entities they mean.
@@ -80,183 +54,67 @@ def link(
       infuser link RUN/model news.jsonl --out links.jsonl
       infuser link RUN/model a.txt b.txt --all --candidates 0 > links.jsonl
     """
-    if bool(files) == (text is not None):
-        raise InputError("Give either files (or - for standard input) or --text TEXT.")
-    files = files or []
-    if out is not None and any(out.exists() and path.exists() and out.samefile(path) for path in files):
-        raise InputError(f"--out {str(out)!r} is a file that is read. Choose another name.")
-    told = Console(stderr=True)
-    # a first look at all files: a broken line should be known before an hour of work, not after it
-    n_texts = None if STDIN in files else sum(1 for path in files for _ in read_texts(path, text_column))
-    name_of = _namer(labels)
-    infused = open_linker(model, told)
-    if text is not None:
-        from infuser.linking.inference import find_mentions
+    n_texts = texts.count()
+    with loading(Console(stderr=True), "the model"):
+        from infuser.linking.inference import find_mentions, iter_mentions, load_linker
+        from infuser.linking.texts import read_labels
 
-        [mentions] = find_mentions(infused, [text], threshold=threshold)
-        _show(mentions, name_of, everything=everything, several=len(infused.sources) > 1)
+        label_of = read_labels(labels) if labels is not None else lambda id: ""
+        infused = load_linker(model)
+    several_bases = len(infused.sources) > 1
+
+    def kept(mentions: Sequence[Mention]) -> list[Mention]:
+        return [mention for mention in mentions if everything or mention.id is not None]
+
+    if texts.text is not None:
+        [mentions] = find_mentions(infused, texts.text, threshold=threshold)
+        _print_mentions(kept(mentions), label_of, several_bases=several_bases)
         return
-    writer = _Writer(name_of, candidates, everything, not no_text, len(files) > 1, len(infused.sources) > 1)
-    texts = ((path, one) for path in files for one in read_texts(path, text_column))
-    with whole_file(out) if out is not None else nullcontext(sys.stdout) as file, counting(told, "linking") as show:
-        counts = _link_all(infused, texts, writer, file, show, n_texts, batch_size=batch_size, threshold=threshold)
-    _tell(told, counts, out)
 
-
-def read_texts(path: Path, column: str = "text") -> Iterator[str]:
-    """Yield the texts of a file: every line of a .txt as it is, else the rows of a table."""
-    if path != STDIN and suffix_of(path) == ".txt":
-        yield from (line for _, line in read_lines(path))
-        return
-    for _, example in read_examples(path, Columns(column)):
-        # on standard input, a tab would part a text from its pair; here it is a space like any other
-        both = path == STDIN and example["pair"] is not None
-        yield f"{example['text']}\t{example['pair']}" if both else example["text"]
-
-
-def open_linker(name: str, console: Console) -> Infused:
-    """Return a saved model that can link, on the fastest device, or say why it cannot; a run's folder will do, too."""
-    from infuser.hosts.checkpoints import CARD
-
-    folder = Path(name) / "model" if (Path(name) / "model" / CARD).exists() else Path(name)
-    if not (folder / CARD).exists():
-        raise CheckpointError(
-            f"{name!r} is no folder with a linker: it has no {CARD}. Train one: infuser linker train CHECKPOINT "
-            "--candidates DIR --vectors DIR --links FILE --out RUN"
-        )
-    with loading(console, "the model"):
-        import torch
-
-        import infuser
-        from infuser.linking.inference import check_linker
-
-        infused = infuser.load(folder)
-        check_linker(infused)
-        if torch.cuda.is_available():
-            infused.model.to("cuda")  # type: ignore[arg-type]
-    return infused
-
-
-@dataclass(slots=True)
-class _Counts:
-    texts: int = 0
-    words: int = 0
-    mentions: int = 0
-    links: int = 0
-    seconds: float = 0.0
-
-
-def _link_all(
-    infused: Infused,
-    texts: Iterable[tuple[Path, str]],
-    writer: _Writer,
-    file: IO[str],
-    show: Callable[[int, int], None],
-    n_texts: int | None,
-    **how: Any,
-) -> _Counts:
-    """Link texts as they come and write what was found, in their order."""
-    from infuser.linking.inference import iter_mentions
-
-    counts, started = _Counts(), time.monotonic()
-    if n_texts is not None:
-        show(0, n_texts)
-    for path, text, mentions in beside_texts(texts, lambda read: iter_mentions(infused, read, **how)):
-        file.write(json.dumps(writer.record(path, text, mentions), ensure_ascii=False) + "\n")
-        counts.texts += 1
-        counts.words += len(text.split())
-        counts.mentions += len(mentions)
-        counts.links += sum(mention.id is not None for mention in mentions)
-        if n_texts is not None:
-            show(counts.texts, n_texts)
-    counts.seconds = time.monotonic() - started
-    return counts
-
-
-@dataclass(frozen=True, slots=True)
-class _Writer:
-    """What is written of each text."""
-
-    name_of: Callable[[str], str]
-    n_candidates: int
-    everything: bool
-    with_text: bool
-    with_file: bool
-    with_base: bool
-
-    def record(self, path: Path, text: str, mentions: Iterable[Mention]) -> dict[str, Any]:
-        record: dict[str, Any] = {"file": str(path)} if self.with_file else {}
-        if self.with_text:
-            record["text"] = text
-        kept = (mention for mention in mentions if self.everything or mention.id is not None)
-        return {**record, "mentions": [self._mention(mention) for mention in kept]}
-
-    def _mention(self, mention: Mention) -> dict[str, Any]:
-        plain: dict[str, Any] = {"start": mention.start, "end": mention.end, "text": mention.text, "id": mention.id}
-        if mention.id is not None and (name := self.name_of(mention.id)):
-            plain["label"] = name
-        if self.with_base:
-            plain["base"] = mention.base
-        # JSON has no minus infinity, which is the score of a mention without candidates
-        plain["score"] = round(mention.score, _DIGITS) if math.isfinite(mention.score) else None
-        if self.n_candidates:
-            plain["candidates"] = [_candidate(one) for one in mention.candidates[: self.n_candidates]]
+    def record(mention: Mention) -> dict[str, Any]:
+        plain = mention.to_json(candidates)
+        if mention.id is not None and (label := label_of(mention.id)):
+            plain["label"] = label
+        for name, shown in (("base", several_bases), ("candidates", candidates > 0)):
+            if not shown:
+                del plain[name]
         return plain
 
-
-def _candidate(one: ScoredCandidate) -> dict[str, Any]:
-    return {"id": one.id, "prior": round(one.prior, _DIGITS), "score": round(one.score, _DIGITS)}
-
-
-def _namer(labels: Path | None) -> Callable[[str], str]:
-    """Return a function that says what an entity is called, or nothing."""
-    if labels is None:
-        return lambda id: ""
-    from infuser.knowledge.artifact import kind_of
-    from infuser.knowledge.graph.store import KIND, GraphStore
-    from infuser.knowledge.vectors.descriptions import read_described
-
-    if kind_of(labels) == KIND:
-        graph = GraphStore.open(labels)
-
-        def of_graph(id: str) -> str:
-            number = graph.number_of(id)
-            return "" if number is None else graph.entity(number).label
-
-        return of_graph
-    named = {one.id: one.label for one in read_described(labels)}
-    return lambda id: named.get(id, "")
-
-
-def _show(mentions: Iterable[Mention], name_of: Callable[[str], str], *, everything: bool, several: bool) -> None:
-    """Print a table of the mentions, their entities and what came next."""
-    kept = [mention for mention in mentions if everything or mention.id is not None]
-    if not kept:
-        Console().print("Nothing was linked. --all shows the mentions that were found.", highlight=False)
-        return
-    table = Table("characters", "mention", "entity", "score", "runner-up", *(["base"] if several else []))
-    table.columns[3].justify = "right"
-    for mention in kept:
-        rivals = [one for one in mention.candidates if one.id != mention.id]
-        second = f"{_called(rivals[0].id, name_of)} {rivals[0].score:.2f}" if rivals else ""
-        entity = "" if mention.id is None else _called(mention.id, name_of)
-        place = f"{mention.start}-{mention.end}"
-        cells = (place, mention.text, entity, f"{mention.score:.2f}", second, *([mention.base] if several else []))
-        table.add_row(*cells)
-    Console().print(table, markup=False)
-
-
-def _called(id: str, name_of: Callable[[str], str]) -> str:
-    name = name_of(id)
-    return f"{id} ({name})" if name else id
-
-
-def _tell(told: Console, counts: _Counts, out: Path | None) -> None:
-    target = "" if out is None else f" in {out}"
-    told.print(
-        f"{counted(counts.texts, 'text')}, {counted(counts.mentions, 'mention')}, {counted(counts.links, 'link')}"
-        f"{target}; {counts.words / max(counts.seconds, 1e-9):,.0f} words/s",
-        markup=False,
-        highlight=False,
-        soft_wrap=True,
+    n_read = n_words = n_mentions = n_links = 0
+    started = time.monotonic()
+    with texts.writing("linking", n_texts) as write:
+        for path, text, mentions in texts.each(
+            lambda read: iter_mentions(infused, read, batch_size=batch_size, threshold=threshold)
+        ):
+            write([texts.about(path, text) | {"mentions": [record(mention) for mention in kept(mentions)]}])
+            n_read += 1
+            n_words += len(text.split())
+            n_mentions += len(mentions)
+            n_links += sum(mention.id is not None for mention in mentions)
+    where = "" if texts.out is None else f" in {texts.out}"
+    per_second = n_words / max(time.monotonic() - started, 1e-9)
+    say(
+        f"{counted(n_read, 'text')}, {counted(n_mentions, 'mention')}, {counted(n_links, 'link')}{where}; "
+        f"{per_second:,.0f} words/s",
+        err=True,
     )
+
+
+def _print_mentions(mentions: Sequence[Mention], label_of: Callable[[str], str], *, several_bases: bool) -> None:
+    """Print a table of the mentions, their entities and the next best ones."""
+    if not mentions:
+        say("Nothing was linked. --all shows the mentions that were found.")
+        return
+
+    def named(id: str) -> str:
+        return f"{id} ({label_of(id)})" if label_of(id) else id
+
+    rows = []
+    for mention in mentions:
+        rivals = [one for one in mention.candidates if one.id != mention.id]
+        second = f"{named(rivals[0].id)} {rivals[0].score:.2f}" if rivals else ""
+        entity = "" if mention.id is None else named(mention.id)
+        row = (f"{mention.start}-{mention.end}", mention.text, entity, f"{mention.score:.2f}", second)
+        rows.append((*row, mention.base) if several_bases else row)
+    headers = ("characters", "mention", "entity", "score", "runner-up", *(["base"] if several_bases else []))
+    print_table(headers, rows, left=(0, 1, 2, 4, 5))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from infuser.cli.console import print_table, say
+from infuser.cli.console import print_table, say, with_interval
 from infuser.words import counted
 
 if TYPE_CHECKING:
@@ -39,12 +39,7 @@ def print_scores(test: ExtractionTest, numbers: Mapping[str, Any]) -> None:
 
 
 def _with_intervals(scores: Mapping[str, Any]) -> list[str]:
-    cells = []
-    for measure in _MEASURES:
-        ends = scores["intervals"][measure]
-        within = "" if ends is None else f"\n{ends[0]:.2f}-{ends[1]:.2f}"
-        cells.append(f"{scores['measures'][measure]:.3f}{within}")
-    return cells
+    return [with_interval(scores["measures"][measure], scores["intervals"][measure]) for measure in _MEASURES]
 
 
 def _print_relations(test: ExtractionTest, match: Any) -> None:

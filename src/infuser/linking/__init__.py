@@ -1,22 +1,21 @@
-"""Texts in, entities out: what a linker learns from, what it says, and how right it is.
+"""Texts in, entities out: examples, training, inference and scores of linkers.
 
-| file              | holds                                                                           |
-|-------------------|---------------------------------------------------------------------------------|
-| examples          | texts whose links are known, and what a linker learns from them                 |
-| readers           | such texts from files: our own JSON lines, ELEVANT; aida: AIDA, KnowBERT's too  |
-| self_supervision  | the same from texts without labels: names that mean one thing only              |
-| wordnet_examples  | the same from WordNet's glosses; wordnet_forms: what its senses are called      |
-| windows           | long texts in pieces that cut no mention                                        |
-|                   |                                                                                 |
-| objective         | the losses of a linker                                                          |
-| frozen            | stage 1 from states that are read once                                          |
-| masking, joint    | examples of stage 2: masked words and entities, next sentences                  |
-| training          | the stages                                                                      |
-| denoising         | dEA: guess entities, for Ernie                                                  |
-|                   |                                                                                 |
-| mentions          | what a linker says about a text                                                 |
-| linking           | texts of any length and number, linked                                          |
-| scores, baselines | how right that is, strictly, and what one gets without reading                  |
-| fact_questions    | a fact as a question, one end masked; fact_recall: how often it is answered     |
-| spacy_component   | a linker inside a spaCy pipeline                                                |
+| file                | holds                                                                                    |
+|---------------------|------------------------------------------------------------------------------------------|
+| examples            | texts whose links are known, and the examples that a linker learns from                  |
+| readers             | such texts from files: our own JSON lines, ELEVANT; aida: AIDA, KnowBERT's too           |
+| texts               | texts, documents and labels from files                                                   |
+| self_supervision    | examples from texts without labels: names that mean one thing only                       |
+| masking             | examples of joint training: masked words and entities, next sentences                    |
+| windows             | long texts in pieces that cut no mention                                                 |
+| description_vectors | entity vectors from descriptions                                                         |
+|                     |                                                                                          |
+| objective           | the losses of a linker                                                                   |
+| frozen              | a linker alone, trained on states that are read once                                     |
+| training            | the stages of training                                                                   |
+|                     |                                                                                          |
+| mentions            | Mention: a stretch of text, its entity, score and candidates                             |
+| inference           | find_mentions: texts of any length and number, linked                                    |
+| scores, evaluation  | strict scores, and those of linkers that read no text                                    |
+| spacy_component     | a linker inside a spaCy pipeline                                                         |
 """

@@ -1,13 +1,16 @@
-"""Texts whose links are known, and what a linker can learn from them."""
+"""Texts whose links are known, and the examples that a linker learns from."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
+from infuser.errors import InputError
 from infuser.signals.candidates import bases_among
+from infuser.sources import KnowledgeBase
 from infuser.types import Annotations, Source, Span
+from infuser.words import counted
 
 NOTHING = ""
 """Stands for a gold entity where a span means none of its candidates."""
@@ -67,7 +70,59 @@ def gold_of(linked: LinkedText, found: Annotations) -> tuple[str | None, ...]:
     )
 
 
-def bases_of(sources: Iterable[Source]) -> dict[str, Source]:
+def check_entities(texts: Sequence[LinkedText], base: KnowledgeBase, named: str) -> None:
+    """Raise if the knowledge base has none of the entities in texts, `named` after their files: ids of another kind."""
+    ids = list(dict.fromkeys(span.id for one in texts for span in one.spans))
+    if not ids:
+        raise InputError(f"None of the {counted(len(texts), 'text')} in {named} says which entity a mention means.")
+    if not (base.store.rows(ids) >= 0).any():
+        raise InputError(
+            f"None of the {counted(len(ids), 'entity', 'entities')} in {named} is in the knowledge base {base.name!r}: "
+            f"they are called such as {ids[0]!r}, its own such as {base.store.id_of(0)!r}. Name entities by the same "
+            "ids in both."
+        )
+
+
+def check_offered(examples: Sequence[dict[str, Any]], texts: Sequence[LinkedText], base: KnowledgeBase) -> None:
+    """Raise if no right entity is among the candidates of its mention: a linker would learn to link nothing."""
+    found = [example["annotations"][0] for example in examples]
+    check_found(sum(len(one.spans) for one in found), len(texts), base)
+    is_offered = (
+        any(candidate.id == meant for candidate in candidates)
+        for example, one in zip(examples, found, strict=True)
+        for meant, candidates in zip(example["gold"][base.name], one.candidates, strict=True)
+    )
+    if not any(is_offered):
+        linked = next(one for one in texts if one.spans)
+        span = linked.spans[0]
+        raise InputError(
+            f"The knowledge base {base.name!r} offers the right entity for none of the mentions in these texts; the "
+            f"first is {linked.text[span.start : span.end]!r}, which means {span.id!r}. See what it offers: infuser "
+            "candidates lookup DIR --text TEXT"
+        )
+
+
+def check_found(n_mentions: int, n_texts: int, base: KnowledgeBase) -> None:
+    """Raise if a knowledge base finds no mention in texts."""
+    if not n_mentions:
+        raise InputError(
+            f"The knowledge base {base.name!r} finds no mention in any of {counted(n_texts, 'text')}. Are names "
+            "spelled as in them? See what it knows: infuser candidates lookup DIR NAME"
+        )
+
+
+def bases_of(sources: Iterable[Source]) -> dict[str, KnowledgeBase]:
     """Return the knowledge bases among sources by name."""
-    sources = list(sources)
-    return {base.name: sources[place] for place, base in bases_among(sources).items()}
+    return {base.name: cast(KnowledgeBase, base) for base in bases_among(sources).values()}
+
+
+def choose_base(sources: Iterable[Source], name: str | None) -> KnowledgeBase:
+    """Return the knowledge base of a name, or the only one."""
+    bases = bases_of(sources)
+    if name is None and len(bases) > 1:
+        raise InputError(
+            f"This model has several knowledge bases. Say whose entities are meant: --base {'|'.join(bases)}"
+        )
+    if name is not None and name not in bases:
+        raise InputError(f"There is no knowledge base {name!r} in this model; it has {', '.join(bases)}.")
+    return bases[name or next(iter(bases))]

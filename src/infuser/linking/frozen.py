@@ -15,11 +15,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
-from tqdm.auto import tqdm
 
 from infuser.infused import Infused
 from infuser.linking.objective import LinkLoss, Losses, link_loss
 from infuser.methods.entity_reader import ask, found_in
+from infuser.progress import progress_bar
 from infuser.signals.candidates import part_name
 
 _BATCH = 32
@@ -48,14 +48,14 @@ class FrozenStates:
         self._places, self._lengths = np.zeros((2, len(examples)), np.int64)
         order = sorted(range(len(examples)), key=lambda number: len(examples[number]["text"]))
         written = 0
-        with tqdm(total=len(examples), desc="reading texts once", unit="text", disable=not progress) as bar:
+        with progress_bar("reading texts once", len(examples), unit="texts", shown=progress) as bar:
             for first in range(0, len(order), _BATCH):
                 some = order[first : first + _BATCH]
                 for number, states in zip(some, self._read(infused, some), strict=True):
                     self._file.write(states.tobytes())
                     self._places[number], self._lengths[number] = written, len(states)
                     written += len(states)
-                bar.update(len(some))
+                bar.advance(len(some))
         self._file.flush()
         self._path, self._shape = self._file.name, (written, infused.model.config.hidden_size)
         self._states = self._open()

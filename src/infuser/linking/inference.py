@@ -6,12 +6,16 @@ import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import torch
 from torch import Tensor
 
-from infuser.errors import InputError
+from infuser.errors import CheckpointError, InputError
+from infuser.hosts.checkpoints import CARD, is_infused
+from infuser.hosts.loading import to_fastest_device
+from infuser.infused import Infused, load
 from infuser.linking.mentions import Mention, ScoredCandidate, decide, without_overlaps
 from infuser.linking.windows import MAX_WORDS, cut_windows, move_mentions
 from infuser.methods.entity_reader import Trace, ask
@@ -19,9 +23,6 @@ from infuser.progress import track
 from infuser.signals.candidates import bases_among, part_name
 from infuser.types import Annotations, HasEntityVectors, HasLinkers
 from infuser.words import find_tokens
-
-if TYPE_CHECKING:
-    from infuser.infused import Infused
 
 _AT_ONCE = 16
 """Batches whose windows are sorted by length together: less padding, so more speed."""
@@ -68,6 +69,20 @@ def iter_mentions(
     stream = iter(track(texts, "linking", unit="texts", shown=progress))
     while some := list(islice(stream, batch_size * _AT_ONCE)):
         yield from reader.find(some, batch_size, max_words)
+
+
+def load_linker(name: str | Path) -> Infused:
+    """Return a saved model that has a linker, on the fastest device; a run's folder will do, too."""
+    folder = Path(name) / "model" if is_infused(Path(name) / "model") else Path(name)
+    if not is_infused(folder):
+        raise CheckpointError(
+            f"{str(name)!r} is no folder with a linker: it has no {CARD}. Train one: infuser linker train CHECKPOINT "
+            "--candidates DIR --vectors DIR --links FILE --out RUN"
+        )
+    infused = load(folder)
+    check_linker(infused)
+    to_fastest_device(infused.model)
+    return infused
 
 
 def check_linker(infused: Infused) -> dict[int, HasEntityVectors]:

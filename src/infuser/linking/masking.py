@@ -1,4 +1,4 @@
-"""Examples for joint training: pairs of sentences with masked words, whose entities are masked too.
+"""Examples for joint training: masked words, next sentences, and linking where a name means one thing only.
 
 BERT's two tasks, next sentence and masked words, beside linking. When a masked word lies in a mention, the mention's
 candidates would give the word away: of such mentions 80 % get one MASK entity, whose vector is zero and says nothing,
@@ -9,6 +9,7 @@ training that was killed goes on with the same examples.
 from __future__ import annotations
 
 import copy
+import logging
 import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,10 +20,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from infuser.errors import InputError
+from infuser.errors import InputError, SourceError
+from infuser.linking.self_supervision import SelfSupervision, UnambiguousTexts
 from infuser.signals.candidates import bases_among, part_name
 from infuser.signals.collator import Collator
 from infuser.signals.examples import IGNORED
+from infuser.types import Source, join_pair
+
+logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +52,43 @@ class Masking:
         return "masked" if drawn < self.masked else "replaced" if drawn < self.masked + self.replaced else "kept"
 
 
+def joint_examples(
+    documents: Iterable[Sequence[str]],
+    bases: Mapping[str, Source],
+    settings: SelfSupervision | None = None,
+    *,
+    pairs: bool,
+    seed: int = 0,
+    copies: int = 1,
+) -> list[dict[str, Any]]:
+    """Return examples for `pretrain`, made of documents that are lists of sentences or other short parts.
+
+    With `pairs` an example has two parts, for models that say which sentence follows; else it has one. `copies` of
+    each are masked differently: give as many as you would train epochs.
+    """
+    # a paragraph break inside a part would look like the break between the two sides of a pair
+    parted = [[" ".join(part.split()) for part in document] for document in documents]
+    if pairs:
+        examples = sentence_pairs(parted, seed=seed, copies=copies)
+    else:
+        chance = random.Random(seed)
+        texts = [part for document in parted for part in document if part]
+        examples = [{"text": text, "seed": chance.getrandbits(32)} for _ in range(copies) for text in texts]
+    joined = [join_pair(example["text"], example.get("pair")) for example in examples]
+    # no name is masked here, so the texts stay what they are and tell which example is whose
+    try:
+        linked = {one["text"]: one for one in UnambiguousTexts(joined, bases, settings).examples(seed=seed, epoch=0)}
+    except SourceError as error:
+        logger.warning("Words are masked, but linking is not linked. %s", error)
+        linked = {}
+    return [
+        {**example, "annotations": linked[text]["annotations"], "gold": linked[text]["gold"]}
+        if text in linked
+        else example
+        for example, text in zip(examples, joined, strict=True)
+    ]
+
+
 def sentence_pairs(
     documents: Iterable[Sequence[str]], *, seed: int = 0, copies: int = 1, wrong: float = 0.5
 ) -> list[dict[str, Any]]:
@@ -54,14 +96,14 @@ def sentence_pairs(
 
     `copies` of each pair are masked differently: give as many as you would train epochs.
     """
-    told = [[sentence for sentence in document if sentence.strip()] for document in documents]
-    sentences = [sentence for document in told for sentence in document]
+    split = [[sentence for sentence in document if sentence.strip()] for document in documents]
+    sentences = [sentence for document in split for sentence in document]
     if len(sentences) < 3:
         raise InputError(f"Pairs of sentences need at least 3 sentences, got {len(sentences)}.")
     examples = []
     for number in range(copies):
         chance = random.Random(f"{seed} {number}")
-        for document in told:
+        for document in split:
             for first, second in pairwise(document):
                 other = chance.choice(sentences)
                 is_wrong = chance.random() < wrong and other != second

@@ -1,4 +1,4 @@
-"""What a linker says about a text: mentions, the entity each was linked to, and all that it might have been."""
+"""What a linker finds in a text: mentions, the entity each is linked to, and all its candidates."""
 
 from __future__ import annotations
 
@@ -6,13 +6,17 @@ import math
 from bisect import bisect_left
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import Any
 
 from infuser.types import Annotations
+
+_DIGITS = 4
+"""Of scores and priors in files."""
 
 
 @dataclass(frozen=True, slots=True)
 class ScoredCandidate:
-    """A candidate and what the linker thinks of it."""
+    """A candidate and its score."""
 
     id: str
     prior: float
@@ -39,6 +43,21 @@ class Mention:
     """Everything it may mean, the highest score first."""
     base: str = ""
     """The knowledge base that offered them."""
+
+    def to_json(self, n_candidates: int | None = None) -> dict[str, Any]:
+        """Return plain values for a file, with the best candidates (None: all); rounded, and None for no score."""
+        return {
+            "start": self.start,
+            "end": self.end,
+            "text": self.text,
+            "id": self.id,
+            "base": self.base,
+            "score": round(self.score, _DIGITS) if math.isfinite(self.score) else None,
+            "candidates": [
+                {"id": one.id, "prior": round(one.prior, _DIGITS), "score": round(one.score, _DIGITS)}
+                for one in self.candidates[:n_candidates]
+            ],
+        }
 
 
 def decide(found: Annotations, place: int, scored: Iterable[ScoredCandidate], threshold: float, base: str) -> Mention:

@@ -15,10 +15,9 @@ from itertools import accumulate, islice
 from random import Random
 from typing import Any
 
-from tqdm.auto import tqdm
-
 from infuser.errors import InputError, SourceError
 from infuser.linking.examples import NOTHING
+from infuser.progress import track
 from infuser.sources import KnowledgeBase
 from infuser.types import Annotations, Candidate, Source, Span, innermost
 
@@ -80,7 +79,7 @@ class UnambiguousTexts:
         """By knowledge base, the candidates of the ambiguous names that were met, as often as they were."""
         self._texts: list[_Read] = []
         n_texts, n_sure = 0, dict.fromkeys(bases, 0)
-        stream = iter(tqdm(islice(texts, limit), desc="looking for unambiguous names", disable=not progress))
+        stream = iter(track(islice(texts, limit), "finding unambiguous names", unit="texts", shown=progress))
         while some := list(islice(stream, _AT_ONCE)):
             n_texts += len(some)
             for read in _read(some, bases, self.settings):

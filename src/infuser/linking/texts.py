@@ -1,13 +1,17 @@
-"""Reads texts and documents for linkers and extractors from files of any kind."""
+"""Reads texts, documents and labels for linkers and extractors from files of any kind."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+import hashlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import TypeVar
 
 from infuser.errors import InputError
+from infuser.knowledge.artifact import kind_of
+from infuser.knowledge.graph.store import KIND, GraphStore
+from infuser.knowledge.vectors.descriptions import read_described
 from infuser.linking.windows import cut_windows
 from infuser.tables.blocks import STDIN, suffix_of
 from infuser.tables.examples import Columns, read_examples
@@ -58,6 +62,28 @@ def read_document_windows(paths: Sequence[Path], column: str, limit: int | None,
     return _some(
         paths, [[part[a:b] for part in document for a, b in cut_windows(part, max_words)] for document in documents]
     )
+
+
+def read_labels(path: Path) -> Callable[[str], str]:
+    """Return a function from an entity's id to its label, "" if it has none; from a built graph or a table."""
+    if kind_of(path) == KIND:
+        graph = GraphStore.open(path)
+
+        def label_of(id: str) -> str:
+            number = graph.number_of(id)
+            return "" if number is None else graph.entity(number).label
+
+        return label_of
+    labels = {one.id: one.label for one in read_described(path)}
+    return lambda id: labels.get(id, "")
+
+
+def digest_texts(texts: Iterable[object]) -> str:
+    """Return a short digest of texts, of which there may be many."""
+    total = hashlib.sha256()
+    for text in texts:
+        total.update(repr(text).encode("utf-8", "replace") + b"\0")
+    return total.hexdigest()[:12]
 
 
 def _all(paths: Sequence[Path], column: str, read: Callable[[Path, str], Iterator[_T]]) -> Iterator[_T]:

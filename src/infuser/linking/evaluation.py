@@ -1,12 +1,40 @@
-"""Linkers that read no text: the most probable meaning of a name, and the entity that is meant most often overall."""
+"""How right a linker is, beside linkers that read no text: by priors, and by the most frequent entity."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
+from infuser.infused import Infused
 from infuser.knowledge.candidates.store import CandidateStore
+from infuser.linking.examples import LinkedText, check_found
+from infuser.linking.inference import find_mentions
 from infuser.linking.mentions import Mention, ScoredCandidate, decide, without_overlaps
+from infuser.linking.scores import LinkScores, score_links
+from infuser.sources import Candidates, KnowledgeBase
 from infuser.types import Annotations, Candidate, HasEntityVectors, Source, innermost
+
+
+def evaluate_linker(
+    infused: Infused,
+    base: KnowledgeBase,
+    gold: Sequence[LinkedText],
+    *,
+    threshold: float | None = None,
+    batch_size: int = 32,
+    progress: bool = False,
+) -> dict[str, LinkScores]:
+    """Return the scores of "prior only", "most frequent" and the model's "linker" for one knowledge base."""
+    texts = [one.text for one in gold]
+    found = prior_only(texts, base)
+    check_found(sum(map(len, found)), len(texts), base)
+    scores = {"prior only": score_links(gold, found)}
+    if isinstance(base.candidates, Candidates):
+        totals = entity_totals(base.candidates.finder.store)
+        scores["most frequent"] = score_links(gold, most_frequent(texts, base, totals))
+    linked = find_mentions(infused, texts, threshold=threshold, batch_size=batch_size, progress=progress)
+    mentions = [[mention for mention in of_text if mention.base == base.name] for of_text in linked]
+    scores["linker"] = score_links(gold, mentions)
+    return scores
 
 
 def prior_only(texts: Sequence[str], base: Source, *, threshold: float = 0.0) -> list[list[Mention]]:

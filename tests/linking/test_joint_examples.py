@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from infuser import Candidates
-from infuser.linking.joint import joint_examples
+from infuser.linking.masking import joint_examples
 from infuser.types import join_pair
 
 BASE = Candidates({"Bern": {"Q70": 1}, "bank": {"Q1": 2, "Q2": 1}})

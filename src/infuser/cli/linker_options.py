@@ -1,0 +1,114 @@
+"""What the commands around linkers share: options, reading linked texts, and how a stage went."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+from rich.console import Console
+
+from infuser.cli.console import print_skipped, print_table, say, with_interval
+from infuser.words import counted
+
+if TYPE_CHECKING:
+    from infuser.linking.examples import LinkedText
+    from infuser.linking.scores import LinkScores
+    from infuser.sources import KnowledgeBase
+    from infuser.training import StepReport, TrainResult
+
+LinkFormat = Annotated[
+    Literal["auto", "jsonl", "elevant", "aida", "knowbert"],
+    typer.Option("--format", help="How links are written; auto looks at the first line of each file."),
+]
+Loss = Annotated[
+    Literal["margin", "softmax"],
+    typer.Option(
+        help="margin: the right candidate above the threshold, wrong ones below. softmax: the right one above the "
+        "others; it never learns that a mention means none of its candidates."
+    ),
+]
+OutFolder = Annotated[Path, typer.Option(help="Folder for the model, the record of the run and its checkpoints.")]
+Restart = Annotated[bool, typer.Option("--restart", help="Start anew instead of resuming from a checkpoint.")]
+TextColumn = Annotated[str, typer.Option(help="Column that holds the text.")]
+TextLimit = Annotated[
+    int | None, typer.Option(min=1, help="Read so many texts of --corpus, at most.", show_default="all of them")
+]
+
+
+def setting(help: str, **options: Any) -> Any:
+    """Return an option of the panel "Training"."""
+    return typer.Option(help=help, rich_help_panel="Training", **options)
+
+
+BatchSize = Annotated[int, setting("Texts per batch.", min=1)]
+Workers = Annotated[int, setting("Processes that prepare batches in the background.")]
+
+
+@dataclass(frozen=True, slots=True)
+class BaseOptions:
+    """The knowledge base of a linker."""
+
+    candidates: Annotated[Path, typer.Option(metavar="DIR", help="What mentions may mean: `infuser candidates build`.")]
+    vectors: Annotated[Path, typer.Option(metavar="DIR", help="The entities' vectors: `infuser vectors build`.")]
+    name: Annotated[str, typer.Option(help="What the knowledge base is called inside the model.")] = "base"
+    missing: Annotated[
+        Literal["error", "skip"], typer.Option(help="What to do with candidates that have no vector.")
+    ] = "error"
+
+    def open(self) -> KnowledgeBase:
+        """Return the knowledge base; print how many of its entities have a vector."""
+        from infuser.sources import Candidates, KnowledgeBase
+
+        base = KnowledgeBase(Candidates(self.candidates), self.vectors, self.name, self.missing)
+        say(f"{self.name}: {base.check():.1%} of the entities in {self.candidates} have a vector")
+        return base
+
+
+def training_progress() -> bool | Callable[[StepReport], None]:
+    """Return how training reports its steps: a bar on a terminal, lines in log files."""
+    from infuser.training.steps import print_steps
+
+    return True if Console(stderr=True).is_terminal else print_steps
+
+
+def read_linked(paths: Sequence[Path] | None, format: Any, base: KnowledgeBase) -> list[LinkedText]:
+    """Return the linked texts of all files, some of whose entities the knowledge base has; print what was skipped."""
+    from infuser.linking.examples import check_entities
+    from infuser.linking.readers import read_links
+    from infuser.tables.skipped import Skipped
+
+    if not paths:
+        return []
+    skipped = Skipped()
+    texts = [one for path in paths for one in read_links(path, format, skipped=skipped)]
+    print_skipped(skipped)
+    check_entities(texts, base, ", ".join(map(str, paths)))
+    return texts
+
+
+def print_stage(stage: str, result: TrainResult) -> None:
+    """Print how a stage went."""
+    losses = [entry.loss for entry in result.history]
+    then = f", then {losses[-1]:.4f}" if len(losses) > 1 else ""
+    say(
+        f"{stage}: {counted(result.steps, 'step')}, loss {losses[0]:.4f}{then}; {result.seconds:.0f} s, "
+        f"{result.examples_per_second:.0f} examples/s"
+    )
+
+
+def print_scores(scores: Mapping[str, LinkScores]) -> None:
+    """Print the scores of several linkers, with 95 % intervals where there are enough documents."""
+    rows = []
+    for name, of_linker in scores.items():
+        total, intervals = of_linker.total, of_linker.intervals()
+        rows.append((name, *(with_interval(getattr(total, measure), ends) for measure, ends in intervals.items())))
+    print_table(("", "precision", "recall", "F1", "ceiling", "in-candidate accuracy"), rows)
+    total, n_texts = scores["linker"].total, len(scores["linker"].documents)
+    say(
+        f"{counted(total.gold, 'gold mention')} in {counted(n_texts, 'document')}: {total.found:,} found as a span, "
+        f"{total.offered:,} with the right entity among the candidates; "
+        f"{total.linked:,} linked, {total.right:,} rightly"
+    )

@@ -1,0 +1,102 @@
+"""`infuser linker pretrain`: train encoder and linker together, without labels."""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+
+from infuser.cli.console import loading, print_next_steps, resumable, say
+from infuser.cli.linker_options import (
+    BatchSize,
+    Loss,
+    OutFolder,
+    Restart,
+    TextColumn,
+    TextLimit,
+    Workers,
+    print_stage,
+    setting,
+    training_progress,
+)
+from infuser.words import counted
+
+
+def pretrain(
+    model: Annotated[str, typer.Argument(help="Folder with a linker and a head for masked words.")],
+    corpus: Annotated[
+        list[Path],
+        typer.Option(
+            metavar="FILE",
+            help="Texts: .txt (a sentence per line, a blank line between documents) or a table with a document per "
+            "row. Repeatable.",
+        ),
+    ],
+    out: OutFolder,
+    text_column: TextColumn = "text",
+    limit: TextLimit = None,
+    restart: Restart = False,
+    loss: Loss = "margin",
+    epochs: Annotated[int, setting("How often each text is seen, masked differently.", min=1)] = 1,
+    batch_size: BatchSize = 32,
+    learning_rate: Annotated[float, setting("Highest step size of the encoder.")] = 2e-5,
+    new_learning_rate: Annotated[float, setting("The same for the knowledge weights.")] = 1e-4,
+    max_words: Annotated[int, setting("A document is cut into parts of up to so many words.", min=4)] = 60,
+    workers: Workers = 0,
+    seed: Annotated[int, setting("Decides order, dropout and what is masked.")] = 0,
+) -> None:
+    """Train encoder and linker together: masked words, next sentence and linking, without labels.
+
+    The model comes from `infuser linker train --task masked-lm`, or
+    `--task pretraining` for next sentences too. The vectors stay as they are.
+
+    Example:
+      infuser linker pretrain runs/linker/model --corpus news.txt --out runs/joint
+    """
+    from infuser.linking.texts import digest_texts, read_document_windows
+
+    documents = read_document_windows(corpus, text_column, limit, max_words)
+    with loading(Console(stderr=True), "the model"):
+        from infuser.experiments.run_folder import Run
+        from infuser.linking import training
+        from infuser.linking.examples import bases_of
+        from infuser.linking.inference import load_linker
+        from infuser.linking.masking import joint_examples
+        from infuser.saving import digest
+
+        infused = load_linker(model)
+    training.check_masked_head(infused.model)
+    pairs = training.reads_next_sentence(infused.model)
+    examples = joint_examples(documents, bases_of(infused.sources), pairs=pairs, seed=seed, copies=epochs)
+    n_taught = sum("gold" in example for example in examples)
+    say(
+        f"{counted(len(examples), 'pair' if pairs else 'text')} with masked words, {n_taught:,} of them with names "
+        "that mean one thing only"
+    )
+    settings = replace(
+        training.JOINT,
+        epochs=1,  # every epoch has examples of its own
+        batch_size=batch_size,
+        learning_rate=learning_rate,
+        new_learning_rate=new_learning_rate,
+        checkpoint_every=training.n_steps(len(examples) // epochs, batch_size),
+        seed=seed,
+        n_workers=workers,
+    )
+    made_with = training.describe_run(settings, loss=loss, model=model, copies=epochs, max_words=max_words)
+    made_with |= {"corpus": digest_texts(documents), "weights": digest(infused.model.state_dict())[:12]}
+    run = Run(out)
+    run.begin(made_with, restart=restart)
+    with resumable():
+        result = training.pretrain(
+            infused, examples, loss=loss, settings=settings, out=run.checkpoints, progress=training_progress()
+        )
+    infused.save(run.model)
+    run.finish(result.to_json() | {"new_weights": infused.n_new_weights()})
+    print_stage("joint training", result)
+    folder = shlex.quote(str(run.model))
+    print_next_steps([f'infuser link {folder} --text "..."', f"infuser linker evaluate {folder} TEST.jsonl"])

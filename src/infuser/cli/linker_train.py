@@ -1,0 +1,150 @@
+"""`infuser linker train`: put a knowledge base inside an encoder and train its linker.
+
+DIR/train.json     what the run was made with and, at its end, how it went
+DIR/checkpoints/   where a stopped run resumes
+DIR/model/         the trained model
+"""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+from rich.console import Console
+
+from infuser.cli.console import loading, print_next_steps, resumable, say
+from infuser.cli.linker_options import (
+    BaseOptions,
+    BatchSize,
+    LinkFormat,
+    Loss,
+    OutFolder,
+    Restart,
+    TextColumn,
+    TextLimit,
+    Workers,
+    print_scores,
+    print_stage,
+    read_linked,
+    setting,
+    training_progress,
+)
+from infuser.cli.options import option_groups
+from infuser.errors import InputError
+from infuser.words import counted
+
+
+@option_groups
+def train(
+    checkpoint: Annotated[
+        str, typer.Argument(help="The encoder: a folder, a hub id, or an asset such as minilm, which is fetched.")
+    ],
+    out: OutFolder,
+    links: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="Texts whose links are known: JSON lines, ELEVANT, AIDA. Repeatable."),
+    ] = None,
+    corpus: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="Texts without labels: .txt, .jsonl, .csv, .parquet ... Repeatable."),
+    ] = None,
+    dev: Annotated[
+        list[Path] | None,
+        typer.Option(metavar="FILE", help="Texts with links to measure the linker on. Repeatable."),
+    ] = None,
+    format: LinkFormat = "auto",
+    text_column: TextColumn = "text",
+    limit: TextLimit = None,
+    layer: Annotated[
+        int | None, typer.Option(help="Block behind which it stands, from 0.", show_default="the last but one")
+    ] = None,
+    threshold: Annotated[
+        float, typer.Option(help="A candidate with a lower score is not linked. Scores are no probabilities.")
+    ] = 0.0,
+    task: Annotated[
+        Literal["encoder", "masked-lm", "pretraining"],
+        typer.Option(help="The head that the model keeps; `infuser linker pretrain` needs one of the last two."),
+    ] = "encoder",
+    restart: Restart = False,
+    loss: Loss = "margin",
+    epochs: Annotated[int, setting("How often each text is seen.", min=1)] = 3,
+    batch_size: BatchSize = 32,
+    learning_rate: Annotated[float, setting("Highest step size of the linker.")] = 1e-3,
+    max_words: Annotated[int, setting("Longer texts are read in windows of so many words.", min=8)] = 200,
+    workers: Workers = 0,
+    seed: Annotated[int, setting("Decides order, dropout and where the linker starts.")] = 0,
+    *,
+    knowledge: BaseOptions,
+) -> None:
+    """Put a knowledge base inside an encoder and teach its linker what mentions mean.
+
+    Only the linker learns; the encoder stays as it is. With --corpus no
+    labels are needed. With both, the corpus comes first. A command that was
+    stopped resumes from its last checkpoint when it is run again.
+
+    Examples:
+      infuser linker train minilm --candidates C --vectors V --links L --out RUN
+      infuser linker train minilm --candidates C --vectors V --corpus T --out RUN
+      infuser link RUN/model --text "Jordan played in Chicago."
+    """
+    if not links and not corpus:
+        raise InputError("Give what to learn from: --links FILE with known links, --corpus FILE without, or both.")
+    from infuser.linking.texts import digest_texts, read_windows
+
+    base = knowledge.open()
+    linked, measured = (read_linked(paths, format, base) for paths in (links, dev))
+    unlabelled = read_windows(corpus, text_column, limit, max_words) if corpus else []
+    with loading(Console(stderr=True), checkpoint) as progress:
+        import transformers
+
+        from infuser.experiments.run_folder import Run
+        from infuser.hosts.checkpoints import find_checkpoint, is_infused
+        from infuser.infused import infuse
+        from infuser.linking import training
+        from infuser.linking.evaluation import evaluate_linker
+        from infuser.methods import Kar
+
+        method = Kar(layers=None if layer is None else {base.name: layer}, threshold=threshold)
+        folder = find_checkpoint(checkpoint, progress)
+        transformers.set_seed(seed)  # the linker starts at random
+        infused = infuse(folder, method, sources=[base], task=task)
+    if is_infused(folder):
+        say(f"{checkpoint} is infused already: a linker of the same shape starts from its weights.", err=True)
+    settings = replace(training.LINKER, epochs=epochs, batch_size=batch_size, seed=seed, n_workers=workers)
+    settings = replace(settings, learning_rate=learning_rate, new_learning_rate=learning_rate)
+    stages = [training.self_supervised_stage(infused, base, unlabelled, settings, progress=True)] if unlabelled else []
+    stages += [training.linked_stage(base, linked, settings, max_words)] if linked else []
+    made_with = training.describe_run(
+        settings, base, loss=loss, checkpoint=checkpoint, task=task, method=asdict(method), max_words=max_words
+    )
+    run = Run(out)
+    run.begin(made_with | {"links": digest_texts(linked), "corpus": digest_texts(unlabelled)}, restart=restart)
+    results = {}
+    for stage in stages:
+        say(f"{stage.name}: {counted(len(stage.examples), 'example')}")
+        with resumable():
+            [results[stage.name]] = training.train_linker(
+                infused,
+                stage.examples,
+                loss=loss,
+                settings=stage.settings,
+                out=run.checkpoints / stage.name,
+                progress=training_progress(),
+            ).values()
+        print_stage(stage.name, results[stage.name])
+    infused.save(run.model)
+    scores = evaluate_linker(infused, base, measured, batch_size=batch_size) if measured else {}
+    run.finish(
+        {stage: result.to_json() for stage, result in results.items()}
+        | {"dev": {name: one.to_json() for name, one in scores.items()}, "new_weights": infused.n_new_weights()}
+    )
+    if scores:
+        print_scores(scores)
+    model = shlex.quote(str(run.model))
+    steps = [f'infuser link {model} --text "..."', f"infuser linker evaluate {model} TEST.jsonl"]
+    if task != "encoder":
+        steps.append(f"infuser linker pretrain {model} --corpus TEXTS.txt --out {shlex.quote(f'{out}-joint')}")
+    print_next_steps(steps)
