@@ -39,7 +39,7 @@ import torch
 from support.measuring import about, rounds_of, write_result
 from transformers.utils import logging
 
-from infuser.reports.sections import explanation_parts
+from infuser.reports.explanation_page import explanation_parts
 from infuser.viewer.default import open_default
 from infuser.viewer.request import ViewRequest
 from infuser.viewer.server import running

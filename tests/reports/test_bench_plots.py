@@ -11,7 +11,8 @@ from matplotlib.image import imread
 from infuser.errors import InputError
 from infuser.experiments.bench_table import BenchTable
 from infuser.experiments.summary import summarise
-from infuser.reports.bench_plots import ablation_of, ablation_plot, sweep_of, sweep_plot, write_png
+from infuser.reports.bench_plots import ablation_of, draw_plot, plot_label, sweep_of, write_png
+from infuser.reports.figures import to_svg
 
 SHARES = {
     "plain": 0.6,
@@ -38,10 +39,13 @@ def test_a_sweep_is_in_the_order_of_its_values_with_the_baseline(table: BenchTab
 
 
 def test_a_sweep_is_drawn_with_its_band_and_a_line_for_the_baseline(table: BenchTable) -> None:
-    drawn = sweep_plot(sweep_of(table, "kam", "alpha"))
-    assert drawn.count("<svg") == 1 and drawn.count("<circle") == 2 and drawn.count("stroke-dasharray") == 1
-    assert len(re.findall(r'opacity="\.2"', drawn)) == 1 and "plain" in drawn and "alpha 0.1: 0." in drawn
-    heights = [float(y) for y in re.findall(r'<circle cx="[\d.]+" cy="([\d.]+)"', drawn)]
+    sweep = sweep_of(table, "kam", "alpha")
+    drawn = to_svg(draw_plot(sweep), plot_label(sweep))
+    titles = re.findall(r"<title>(alpha [^<]*)</title>", drawn)
+    assert drawn.count("<svg") == 1 and drawn.count("stroke-dasharray") == 1 and "plain" in drawn
+    assert [title[:11] for title in titles] == ["alpha 0.1: ", "alpha 0.4: "]
+    assert len(re.findall(r'opacity="0\.2"', drawn)) == 1  # the band
+    heights = [float(y) for y in re.findall(r"<title>alpha .*?translate\([\d.]+ ([\d.]+)\)", drawn)]
     means = [spot.mean for spot in sweep_of(table, "kam", "alpha").spots["cola, matthews"]]
     assert (heights[0] < heights[1]) == (means[0] > means[1])  # higher up is better
 
@@ -52,8 +56,9 @@ def test_an_ablation_is_the_difference_to_the_whole_method(table: BenchTable) ->
     whole, part = (table.row(name).entries[0].first.per_seed for name in ("kam", "kam without pmi"))
     assert marks[0][1] == pytest.approx(np.mean(np.subtract(part, whole))) and marks[0][1] < -0.1
     assert marks[0][2] is not None and marks[0][2][1] < 0
-    drawn = ablation_plot(ablation_of(table, "kam"))
-    assert drawn.count("without") >= 3 and drawn.count("<circle") == 4  # two marks, two of the legend
+    drawn = to_svg(draw_plot(ablation_of(table, "kam")), "kam without one part")
+    assert drawn.count("without") >= 5  # the label, two marks, two of the legend
+    assert drawn.count("translate(") == 4
 
 
 def test_pictures_are_written_whole(table: BenchTable, tmp_path: Path) -> None:

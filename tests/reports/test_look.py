@@ -140,7 +140,7 @@ def opened(page: Page, seen: Seen, tmp_path: Path) -> Page:
     chart = bar_chart({"first": 1.0, "second": 0.5}, label="Two bars")
     head = '<button type="button" class="head" data-layer="0" data-head="1">layer 0 head 1</button>'
     path = tmp_path / "page.html"
-    path.write_text(document("A page", f"<h1>A page</h1>{drawn}{chart}{head}"), "utf-8")
+    path.write_text(document("A page", [drawn, chart, head]), "utf-8")
     page.goto(path.as_uri())
     page.evaluate("addEventListener('infuser:cell', (event) => { window.chosenCell = event.detail; })")
     return page

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from infuser.reports.charts import COLOURS
+from infuser.reports.figures import COLOURS
 from infuser.reports.marked_text import marked_figure, ties_in_words, told_ties
 from infuser.reports.text_lines import CELL, LINE_WIDTH, MARGIN, cells, lay_out
 from infuser.types import Annotations, Link, Span, Term, join_pair

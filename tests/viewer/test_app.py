@@ -16,7 +16,7 @@ from tiny_infusions import KNOWN_TEXT
 
 from infuser.analysis.explain import explain
 from infuser.errors import SourceError
-from infuser.reports.sections import explanation_parts
+from infuser.reports.explanation_page import explanation_parts
 from infuser.viewer.guard import POLICY
 from infuser.viewer.limits import Limits
 from infuser.viewer.request import ViewRequest

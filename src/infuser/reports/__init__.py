@@ -1,9 +1,9 @@
-"""Scores and attention in, files out: pictures, pages, comparisons, reports. Loads numpy and nothing heavier."""
+"""Draws results: text, web pages and pictures. Importing it loads numpy and nothing heavier."""
 
 from __future__ import annotations
 
+from infuser.reports.explanation_page import write_explanation
 from infuser.reports.heatmap import draw_explanation, write_png
-from infuser.reports.page import write_explanation
 from infuser.reports.report import write_report
 
 __all__ = [

@@ -8,10 +8,10 @@ from typing import Any
 
 from infuser.experiments.bench_table import BenchTable
 from infuser.files import nan_to_null
-from infuser.reports.bench_plots import Ablation, Sweep, ablation_plot, plots_of, sweep_plot
+from infuser.reports.bench_plots import Ablation, Sweep, draw_plot, plot_label, plots_of
 from infuser.reports.bench_table import Metrics, table_grid, table_note, table_verdicts
-from infuser.reports.page import document
-from infuser.reports.parts import escaped, notes_section, soft, table, versions_section
+from infuser.reports.figures import to_svg
+from infuser.reports.page import bullets, document, escaped, folded, notes_section, section, soft, verdict
 
 
 def bench_page(
@@ -24,43 +24,40 @@ def bench_page(
     """Return a self-contained page; without plots, with those of every sweep and ablation in the table."""
     wide, long = table_grid(bench, layout="wide"), table_grid(bench, layout="long", metrics=metrics)
     parts = [
-        f"<h1>{escaped(bench.title)}</h1>",
         _state(bench),
-        _verdicts(bench),
-        f"<h2>Results</h2>{table(wide.head, wide.body)}{soft(table_note(bench))}",
+        section("What follows", bullets(table_verdicts(bench))),
+        section("Results", wide.to_html(), soft(table_note(bench))),
         *(_plot(plot) for plot in (plots_of(bench) if plots is None else plots)),
-        f"<h2>In detail</h2>{table(long.head, long.body)}",
+        section("In detail", long.to_html()),
         notes_section(bench.notes),
         _settings(settings),
-        versions_section(bench.versions or {}),
+        folded("Versions", bench.versions or {}),
     ]
-    return document(bench.title, "\n".join(part for part in parts if part))
+    return document(bench.title, parts)
 
 
 def _state(bench: BenchTable) -> str:
     if not bench.n_missing:
         return ""
     done = bench.n_cells - bench.n_missing
-    return f'<p class="verdict">Not finished: {done} of {bench.n_cells} cells have a result.</p>'
-
-
-def _verdicts(bench: BenchTable) -> str:
-    told = table_verdicts(bench)
-    return f"<h2>What follows</h2><ul>{''.join(f'<li>{escaped(one)}</li>' for one in told)}</ul>" if told else ""
+    return verdict(f"Not finished: {done} of {bench.n_cells} cells have a result.", "")
 
 
 def _plot(plot: Sweep | Ablation) -> str:
     if isinstance(plot, Sweep):
-        told = (
+        title = f"{plot.method} by {plot.setting}"
+        how = (
             f"Mean over seeds with its 95 % interval for each {plot.setting} of {plot.method}; the dashed line is "
             f"{plot.baseline}. Host: {plot.host}."
         )
-        return f"<h2>{escaped(plot.method)} by {escaped(plot.setting)}</h2>{sweep_plot(plot)}{soft(told)}"
-    told = (
-        f"Each part is left out of {plot.method} in turn. Left of the dashed line something is lost without it; a line "
-        f"is the 95 % interval over seeds, and one that crosses the dashed line is no evidence. Host: {plot.host}."
-    )
-    return f"<h2>What each part of {escaped(plot.method)} is worth</h2>{ablation_plot(plot)}{soft(told)}"
+    else:
+        title = f"What each part of {plot.method} is worth"
+        how = (
+            f"Each part is left out of {plot.method} in turn. Left of the dashed line something is lost without it; a "
+            "line is the 95 % interval over seeds, and one that crosses the dashed line is no evidence. Host: "
+            f"{plot.host}."
+        )
+    return section(title, to_svg(draw_plot(plot), plot_label(plot)), soft(how))
 
 
 def _settings(settings: Mapping[str, Any] | None) -> str:

@@ -1,11 +1,11 @@
 """Pictures of a bench: how a score moves with a setting, and what each part of a method is worth.
 
-What is drawn is taken from the table once (`sweep_of`, `ablation_of`); then it is inline SVG for a page, which follows
-the reader's light or dark, or a PNG file.
+What is drawn is taken from the table once (`sweep_of`, `ablation_of`); then it is drawn for a page or a PNG file.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,11 +14,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from infuser.analysis.explanation import shown
 from infuser.errors import InputError
 from infuser.experiments.bench_table import BenchTable, Measure
-from infuser.reports.charts import COLOURS, Mark, interval_plot, ticks
-from infuser.reports.grids import SVG
-from infuser.reports.parts import escaped
+from infuser.reports.charts import Mark, draw_intervals, limits
+from infuser.reports.figures import COLOURS, drawing, new_figure, write_figure
+from infuser.reports.page import visible
 from infuser.stats.intervals import Interval, t_interval
 
 if TYPE_CHECKING:
@@ -26,12 +27,11 @@ if TYPE_CHECKING:
 
 _SWEPT = re.compile(r"(.+) ([\w-]+)=[-+]?[\d.]+(?:e[-+]?\d+)?")
 """A method of a sweep over numbers."""
-_WIDTH, _HEIGHT, _LEFT, _TOP, _BOTTOM = 340, 236, 52, 30, 184
 
 
 @dataclass(frozen=True)
 class Spot:
-    """What was reached with one value of a setting."""
+    """The score with one value of a setting."""
 
     value: float
     mean: float
@@ -50,7 +50,7 @@ class Sweep:
     """By task and its metric, in the order of values."""
     baseline: str
     levels: Mapping[str, float]
-    """What the baseline reached, by task and its metric."""
+    """Scores of the baseline, by task and its metric."""
 
 
 @dataclass(frozen=True)
@@ -128,136 +128,61 @@ def plots_of(table: BenchTable) -> list[Sweep | Ablation]:
     return plots
 
 
-def sweep_plot(sweep: Sweep) -> str:
-    """Return one panel per task: the mean with its 95 % interval against the setting, and the baseline as a line."""
-    panels = "".join(
-        f"<figure>{_panel(sweep, task, spots, sweep.levels.get(task))}</figure>" for task, spots in sweep.spots.items()
-    )
-    return f'<div class="panels">{panels}</div>'
+def draw_plot(plot: Sweep | Ablation) -> Figure:
+    """Draw a sweep or an ablation."""
+    return _draw_sweep(plot) if isinstance(plot, Sweep) else draw_intervals(plot.losses)
 
 
-def ablation_plot(ablation: Ablation) -> str:
-    """Return what is lost without each part: a dot for the difference to the whole method, a line for its interval."""
-    return interval_plot(ablation.losses, label=f"{ablation.method} without one part, minus the whole method")
+def plot_label(plot: Sweep | Ablation) -> str:
+    """Return what a plot shows, for readers who cannot see it."""
+    if isinstance(plot, Sweep):
+        return f"{plot.method} against {plot.setting}: mean and 95 % interval over seeds; dashed: {plot.baseline}"
+    return f"{plot.method} without one part, minus the whole method"
 
 
 def write_png(plot: Sweep | Ablation, path: str | Path) -> Path:
     """Write a plot as a PNG file."""
-    from infuser.files import whole_file
-
-    path = Path(path)
-    if path.suffix.lower() != ".png":
-        raise InputError(f"{str(path)!r} is no name of a PNG file; let it end in .png.")
-    figure = _draw_sweep(plot) if isinstance(plot, Sweep) else _draw_ablation(plot)
-    with whole_file(path, "wb") as file:
-        figure.savefig(file, format="png", dpi=150)
-    return path
+    return write_figure(draw_plot(plot), path)
 
 
 def _label(task: str, measure: Measure) -> str:
     return f"{task}, {measure.metric}"
 
 
-def _number(said: str, method: str) -> float:
+def _number(value: str, method: str) -> float:
     try:
-        return float(said)
+        return float(value)
     except ValueError as error:
         raise InputError(f"{method!r} has no number as its setting, so it has no place on an axis.") from error
 
 
-def _panel(sweep: Sweep, task: str, spots: Sequence[Spot], level: float | None) -> str:
-    values = [spot.value for spot in spots]
-    first, last = (min(values), max(values)) if len(spots) > 1 else (values[0] - 0.5, values[0] + 0.5)
-    low, high = _heights(spots, level)
-
-    def at(value: float, mean: float) -> tuple[float, float]:
-        x = _LEFT + 10 + (value - first) / (last - first) * (_WIDTH - _LEFT - 24)
-        return x, _BOTTOM - (min(max(mean, low), high) - low) / (high - low) * (_BOTTOM - _TOP)
-
-    parts = [f'<text x="4" y="14">{escaped(task)}</text>']
-    for tick in ticks(low, high):
-        y = at(first, tick)[1]
-        parts.append(f'<path class="grid" d="M{_LEFT} {y:.1f}H{_WIDTH - 8}"/>')
-        parts.append(f'<text class="tick e" x="{_LEFT - 5}" y="{y + 4:.1f}">{tick:g}</text>')
-    for value in values:
-        x = at(value, low)[0]
-        parts.append(f'<text class="tick m" x="{x:.1f}" y="{_BOTTOM + 17}">{value:g}</text>')
-    parts.append(
-        f'<text class="tick m" x="{(_LEFT + _WIDTH) / 2:.0f}" y="{_BOTTOM + 34}">{escaped(sweep.setting)}</text>'
-    )
-    banded = [(spot.value, spot.interval) for spot in spots if spot.interval is not None]
-    if len(banded) > 1:
-        edge = [at(value, ends[1]) for value, ends in banded] + [at(value, ends[0]) for value, ends in banded[::-1]]
-        parts.append(f'<path fill="{COLOURS[0]}" opacity=".2" d="M{_path(edge)}Z"/>')
-    line = [at(spot.value, spot.mean) for spot in spots]
-    parts.append(f'<path fill="none" stroke="{COLOURS[0]}" stroke-width="2" d="M{_path(line)}"/>')
-    for spot, (x, y) in zip(spots, line, strict=True):
-        told = f"{sweep.setting} {spot.value:g}: {spot.mean:.4f}"
-        parts.append(
-            f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3.5" fill="{COLOURS[0]}"><title>{escaped(told)}</title></circle>'
-        )
-    if level is not None:
-        y = at(first, level)[1]
-        parts.append(
-            f'<path stroke="{COLOURS[1]}" stroke-width="2" stroke-dasharray="5 4" d="M{_LEFT} {y:.1f}H{_WIDTH - 8}"/>'
-        )
-        parts.append(f'<text class="tick e" x="{_WIDTH - 10}" y="{y - 5:.1f}">{escaped(sweep.baseline)}</text>')
-    label = f"{task} of {sweep.method} against {sweep.setting}: mean and 95 % interval over seeds"
-    return (
-        f'<svg {SVG} class="chart" role="img" aria-label="{escaped(label)}" viewBox="0 0 {_WIDTH} {_HEIGHT}" '
-        f'width="{_WIDTH}" font-size="13">{"".join(parts)}</svg>'
-    )
-
-
-def _path(points: Sequence[tuple[float, float]]) -> str:
-    return "L".join(f"{x:.1f} {y:.1f}" for x, y in points)
-
-
-def _heights(spots: Sequence[Spot], level: float | None) -> tuple[float, float]:
-    """Return the ends of the axis: all means, and intervals as far as they stay within sight of them."""
-    means = [spot.mean for spot in spots] + ([] if level is None else [level])
-    reach = max(max(means) - min(means), 0.01)
-    ends = [end for spot in spots for end in spot.interval or ()]
-    low = max(min([*means, *ends]), min(means) - 2 * reach)
-    high = min(max([*means, *ends]), max(means) + 2 * reach)
-    room = 0.08 * max(high - low, 0.01)
-    return low - room, high + room
-
-
 def _draw_sweep(sweep: Sweep) -> Figure:
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(4.2 * len(sweep.spots), 3.4), layout="constrained")
-    panels = figure.subplots(1, len(sweep.spots), squeeze=False)[0]
-    for axes, (task, spots) in zip(panels, sweep.spots.items(), strict=True):
-        values = [spot.value for spot in spots]
-        axes.plot(values, [spot.mean for spot in spots], color=COLOURS[0], marker="o", label=sweep.method)
-        ends = [spot.interval or (spot.mean, spot.mean) for spot in spots]
-        axes.fill_between(values, *zip(*ends, strict=True), color=COLOURS[0], alpha=0.2, linewidth=0)
-        axes.set_ylim(*_heights(spots, sweep.levels.get(task)))
-        if task in sweep.levels:
-            axes.axhline(sweep.levels[task], color=COLOURS[1], linestyle="--", label=sweep.baseline)
-        axes.set_title(task, fontsize=10)
-        axes.set_xlabel(sweep.setting)
-        axes.set_xticks(values)
-        axes.grid(axis="y", alpha=0.3)
-    panels[0].legend(frameon=False, fontsize=9)
-    return figure
-
-
-def _draw_ablation(ablation: Ablation) -> Figure:
-    from matplotlib.figure import Figure
-
-    n_lines = max(len(marks) for marks in ablation.losses.values())
-    figure = Figure(figsize=(4.6 * len(ablation.losses), 1.2 + 0.4 * n_lines), layout="constrained")
-    panels = figure.subplots(1, len(ablation.losses), squeeze=False)[0]
-    for axes, (task, marks) in zip(panels, ablation.losses.items(), strict=True):
-        for at, (_, loss, interval) in enumerate(marks):
-            reach = None if interval is None else (interval[1] - interval[0]) / 2
-            axes.barh(at, loss, xerr=reach, color=COLOURS[1] if loss < 0 else COLOURS[0], ecolor="0.35", capsize=3)
-        axes.set_yticks(range(len(marks)), [part for part, _, _ in marks])
-        axes.invert_yaxis()
-        axes.axvline(0, color="0.35", linewidth=0.8)
-        axes.set_title(f"{task}, minus {ablation.method}", fontsize=10)
-        axes.grid(axis="x", alpha=0.3)
+    """Draw one panel per task: the mean with its 95 % interval against the setting, and the baseline as a line."""
+    n_columns = min(len(sweep.spots), 2)
+    n_rows = math.ceil(len(sweep.spots) / n_columns)
+    with drawing():
+        figure = new_figure(20 + 216 * n_rows, width=340 * n_columns)
+        for number, (task, spots) in enumerate(sweep.spots.items(), start=1):
+            axes = figure.add_subplot(n_rows, n_columns, number)
+            level = sweep.levels.get(task)
+            means = [spot.mean for spot in spots] + ([] if level is None else [level])
+            low, high = limits(means, [end for spot in spots for end in spot.interval or ()], reach=2.0, least=0.01)
+            banded = [(spot.value, *np.clip(spot.interval, low, high)) for spot in spots if spot.interval is not None]
+            if len(banded) > 1:
+                values, lower, upper = zip(*banded, strict=True)
+                axes.fill_between(values, lower, upper, color=COLOURS[0], alpha=0.2, linewidth=0)
+            axes.plot([spot.value for spot in spots], [spot.mean for spot in spots], color=COLOURS[0], linewidth=2)
+            for spot in spots:
+                about = visible(f"{sweep.setting} {spot.value:g}: {spot.mean:.4f}")
+                axes.plot(spot.value, spot.mean, "o", color=COLOURS[0], markersize=7, gid=about)
+            if level is not None:
+                axes.axhline(level, color=COLOURS[1], linewidth=2, linestyle="--")
+                name, place = shown(sweep.baseline, 30), axes.get_yaxis_transform()
+                axes.text(1, level, name, transform=place, ha="right", va="bottom", fontsize=11)
+            axes.set_title(shown(task, 40), loc="left", fontsize=13)
+            axes.set_xlabel(visible(sweep.setting))
+            axes.set_ylim(low, high)
+            axes.set_xticks([spot.value for spot in spots])
+            axes.xaxis.set_major_formatter("{x:g}")
+            axes.grid(visible=False, axis="x")
     return figure

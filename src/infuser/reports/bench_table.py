@@ -1,4 +1,4 @@
-"""The table of a bench: cells once, then the terminal, Markdown, LaTeX or HTML around them.
+"""The table of a bench as cells, for the terminal, Markdown, LaTeX or a page.
 
 Two layouts. "long" has a line for each method on each task, with all that is known of it; "wide" has a line for each
 method and a column for each task, as papers do.
@@ -7,10 +7,10 @@ method and a column for each task, as papers do.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from infuser.experiments.bench_table import BenchRow, BenchTable, Column, Entry, Measure
+from infuser.reports.table import Grid, duration, half_width
 from infuser.stats.intervals import Interval
 
 if TYPE_CHECKING:
@@ -19,25 +19,6 @@ if TYPE_CHECKING:
 Layout = Literal["long", "wide"]
 Metrics = Literal["first", "all"]
 _MARKS = {"helps": " ▲", "hurts": " ▼", "no evidence": ""}
-_LATEX = {
-    "\\": r"\textbackslash{}",
-    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "±": r"$\pm$",
-    "▲": r"$^{+}$",
-    "▼": r"$^{-}$",
-    "[": "{[}",  # a line that begins with a bracket would be an option of the line break before it
-}
-
-
-@dataclass(frozen=True)
-class Grid:
-    """The cells of a table; the first few columns are names, the others numbers."""
-
-    head: list[str]
-    body: list[list[str]]
-    n_names: int
 
 
 def table_grid(table: BenchTable, *, layout: Layout = "long", metrics: Metrics = "first") -> Grid:
@@ -49,56 +30,23 @@ def table_grid(table: BenchTable, *, layout: Layout = "long", metrics: Metrics =
 
 def terminal_table(table: BenchTable, *, layout: Layout = "long", metrics: Metrics = "first") -> Table:
     """Return the table for rich, with the notes below it."""
-    from rich.table import Table
-    from rich.text import Text
-
-    grid = table_grid(table, layout=layout, metrics=metrics)
-    caption = Text("\n".join([table_note(table), *table.notes]))
-    drawn = Table(title=Text(table.title), caption=caption, caption_justify="left")
-    for at, name in enumerate(grid.head):
-        drawn.add_column(Text(name), justify="left" if at < grid.n_names else "right")
-    for line in grid.body:
-        drawn.add_row(*(Text(cell) for cell in line))  # Text: a name such as "[bold]" is a name, not markup
-    return drawn
+    caption = "\n".join([table_note(table), *table.notes])
+    return table_grid(table, layout=layout, metrics=metrics).to_terminal(title=table.title, caption=caption)
 
 
 def markdown_table(table: BenchTable, *, layout: Layout = "long", metrics: Metrics = "first") -> str:
     """Return the table in Markdown, then how to read it and the notes."""
-    grid = table_grid(table, layout=layout, metrics=metrics)
-    rule = ["---" if at < grid.n_names else "---:" for at in range(len(grid.head))]
-    lines = [grid.head, rule, *grid.body]
-    drawn = "\n".join("| " + " | ".join(_markdown(cell) for cell in line) + " |" for line in lines)
-    notes = "\n".join(f"- {_markdown(note)}" for note in [table_note(table), *table.notes])
-    return f"{drawn}\n\n{notes}\n"
+    return table_grid(table, layout=layout, metrics=metrics).to_markdown([table_note(table), *table.notes])
 
 
 def latex_table(table: BenchTable, *, layout: Layout = "wide", metrics: Metrics = "first") -> str:
     """Return the table for LaTeX with booktabs, notes as its caption."""
-    grid = table_grid(table, layout=layout, metrics=metrics)
-    sides = "l" * grid.n_names + "r" * (len(grid.head) - grid.n_names)
-    lines = [" & ".join(_latex(cell) for cell in line) + r" \\" for line in [grid.head, *grid.body]]
     caption = " ".join([f"{table.title}.", table_note(table), *table.notes])
-    return "\n".join(
-        [
-            "% \\usepackage{booktabs}",
-            r"\begin{table}",
-            r"\centering",
-            rf"\begin{{tabular}}{{{sides}}}",
-            r"\toprule",
-            lines[0],
-            r"\midrule",
-            *lines[1:],
-            r"\bottomrule",
-            r"\end{tabular}",
-            rf"\caption{{{_latex(caption)}}}",
-            r"\end{table}",
-            "",
-        ]
-    )
+    return table_grid(table, layout=layout, metrics=metrics).to_latex(caption)
 
 
 def table_verdicts(table: BenchTable) -> list[str]:
-    """Return one sentence for each method on each task, by the metric that counts."""
+    """Return one sentence for each method on each task, by its main metric."""
     several = len({row.host for row in table.rows if row.runs}) > 1
     return [
         _sentence(table, row, entry, host=f" ({row.host})" if several else "")
@@ -109,7 +57,7 @@ def table_verdicts(table: BenchTable) -> list[str]:
 
 
 def table_note(table: BenchTable) -> str:
-    """Say how the numbers were made and what the marks mean."""
+    """Return how the numbers were made and what the marks mean."""
     n_compared = sum(entry.first.difference is not None for row in table.rows for entry in row.entries)
     scale = f"Numbers are times {table.scale:g}. " if table.scale != 1 else ""
     return (
@@ -130,7 +78,7 @@ def _long(table: BenchTable, metrics: Metrics) -> Grid:
             entry = row.entries[at]
             for number, one in enumerate(_shown(entry, metrics)):
                 if one.mean is None and one.published is None and not row.runs:
-                    continue  # a paper that says nothing about this task
+                    continue  # a paper without this task
                 own = _of_entry(table, row, entry) if number == 0 else [""] * 5
                 body.append([_task_name(column), row.host, row.method, one.metric, *_cells(table, one), *own])
     names = [0, 1, 2, 3] if len(hosts) > 1 else [0, 2, 3]
@@ -155,7 +103,7 @@ def _of_entry(table: BenchTable, row: BenchRow, entry: Entry) -> list[str]:
     return [
         "" if entry.extra_weights is None else f"{entry.extra_weights:,}",
         "" if row.runs and entry.extra_weights is None else _published_extra(table, row),
-        _time(entry.seconds),
+        duration(entry.seconds),
         "" if entry.peak_mib is None else f"{entry.peak_mib:,.0f}",
         missing,
     ]
@@ -196,8 +144,7 @@ def _measured(table: BenchTable, one: Measure) -> str:
 
 
 def _reach(table: BenchTable, interval: Interval | None) -> str:
-    """Return half the width of a t-interval, which is symmetric; nothing with one seed."""
-    return "" if interval is None else f" ± {_plain(table, (interval[1] - interval[0]) / 2)}"
+    return half_width(interval, table.scale, _digits(table))
 
 
 def _with_difference(table: BenchTable, one: Measure) -> str:
@@ -235,12 +182,6 @@ def _published_extra(table: BenchTable, row: BenchRow) -> str:
     return f"{row.published_weights - base.published_weights:,}"
 
 
-def _time(seconds: float | None) -> str:
-    if seconds is None:
-        return ""
-    return f"{seconds:.1f} s" if seconds < 120 else f"{seconds / 60:.1f} min"
-
-
 def _sentence(table: BenchTable, row: BenchRow, entry: Entry, *, host: str) -> str:
     one = entry.first
     apart = one.difference
@@ -264,11 +205,3 @@ def _sentence(table: BenchTable, row: BenchRow, entry: Entry, *, host: str) -> s
         return f"{opening} with one seed ({over_examples}); run at least two."
     over_seeds = f"{_range(table, apart.over_seeds)} over {len(apart.per_seed)} seeds"
     return f"{opening} (95 % interval {over_seeds}, {over_examples})."
-
-
-def _markdown(cell: str) -> str:
-    return cell.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")
-
-
-def _latex(cell: str) -> str:
-    return "".join(_LATEX.get(sign, sign) for sign in cell)

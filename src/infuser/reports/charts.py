@@ -1,53 +1,62 @@
-"""Small charts for a page, as inline SVG: values of every seed, curves, differences with their intervals, bars."""
+"""The charts of a page: values of every seed, curves, differences with their intervals, bars, trees."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from itertools import count
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+
+import numpy as np
 
 from infuser.analysis.explanation import shown
-from infuser.reports.grids import SVG
-from infuser.reports.parts import escaped
+from infuser.reports.figures import COLOURS, SVG, WIDTH, drawing, new_figure, to_svg
+from infuser.reports.page import visible
 from infuser.stats.comparison import Comparison
 from infuser.stats.intervals import Interval
 
-Points = Sequence[tuple[float, float]]
-Mark = tuple[str, float, Interval | None]
-"""What is marked (an arm, a source), its difference and the interval of it."""
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
-_WIDTH, _LEFT, _RIGHT, _BAR = 460, 14, 14, 56
-COLOURS = ("#3b82c4", "#d9620e", "#4f9d69", "#b0629b", "#a08b2c", "#6e8898")
-"""One per arm or curve; told apart by colour-blind readers too."""
+Points: TypeAlias = Sequence[tuple[float, float]]
+Mark: TypeAlias = tuple[str, float, Interval | None]
+"""What is marked (an arm, a source), its difference and the interval of it."""
+Linkage: TypeAlias = Sequence[Sequence[float]]
+"""Rows of scipy.cluster.hierarchy.linkage: two things joined, their distance, how many leaves are below."""
+
 _MOST_MARKED = 16
 """A line of more points is drawn without a spot for each."""
+_FEW_DECADES = 300
+"""A logarithmic axis of a smaller ratio has numbers between powers of ten."""
+_BAR = 56
+"""Width of a small bar, in pixels."""
+_INK = "#1b1f24"
 
 
 def dot_plot(comparison: Comparison) -> str:
     """Return one row per arm: a ring per seed, a dot for the mean, a line for the 95 % interval over seeds."""
-    low, high = _range_of(comparison)
-    row, top = 44, 6
-    bottom = top + row * len(comparison.arms)
-    parts = [_axis(low, high, top, bottom)]
-    for at, arm in enumerate(comparison.arms):
-        colour, y = COLOURS[at % len(COLOURS)], top + row * at + 29
-        parts.append(f'<text x="{_LEFT}" y="{y - 14}">{escaped(shown(arm.name, 48))}</text>')
-        if arm.interval is not None:
-            # two seeds can ask for an interval wider than any chart: such ends stop at the border
-            ends = [_x(min(max(end, low), high), low, high) for end in arm.interval]
-            parts.append(
-                f'<path stroke="{colour}" stroke-width="3" opacity=".55" d="M{ends[0]:.1f} {y}H{ends[1]:.1f}"/>'
-            )
-            for end, x in zip(arm.interval, ends, strict=True):
-                if low <= end <= high:
-                    parts.append(f'<path stroke="{colour}" stroke-width="2" d="M{x:.1f} {y - 5}v10"/>')
-        for value in arm.per_seed:
-            parts.append(
-                f'<circle cx="{_x(value, low, high):.1f}" cy="{y}" r="4.5" fill="none" stroke="{colour}" '
-                f'stroke-width="1.6"><title>one seed: {value:.4f}</title></circle>'
-            )
-        parts.append(f'<circle cx="{_x(arm.mean, low, high):.1f}" cy="{y}" r="3" fill="{colour}"/>')
+    values = [value for arm in comparison.arms for value in arm.per_seed]
+    ends = [end for arm in comparison.arms for end in arm.interval or ()]
+    low, high = limits(values, ends, reach=1.0, least=0.02)
+    with drawing():
+        figure = new_figure(30 + 44 * len(comparison.arms))
+        axes = figure.subplots()
+        for at, (arm, colour) in enumerate(zip(comparison.arms, colours(len(comparison.arms)), strict=True)):
+            _name_row(axes, arm.name, at - 0.3)
+            if arm.interval is not None:
+                # two seeds can ask for an interval wider than any chart: such ends stop at the border
+                _reach(axes, np.clip(arm.interval, low, high), at, colour)
+                inside = [end for end in arm.interval if low <= end <= high]
+                axes.plot(inside, [at] * len(inside), "|", color=colour, markersize=10, markeredgewidth=2)
+            for value in arm.per_seed:
+                [ring] = axes.plot(value, at, "o", color=colour, markersize=9, gid=f"one seed: {value:.4f}")
+                ring.set(markerfacecolor="none", markeredgewidth=1.6)
+            axes.plot(arm.mean, at, "o", color=colour, markersize=5, gid=f"mean: {arm.mean:.4f}")
+        _rows(axes, len(comparison.arms))
+        axes.set_xlim(low, high)
     label = f"{comparison.metric} of every arm: a ring per seed, a dot for the mean, a line for the 95 % interval"
-    return _chart(label, bottom + 24, parts)
+    return to_svg(figure, label)
 
 
 def line_chart(
@@ -68,31 +77,29 @@ def line_chart(
     lines = {name: points for name, points in lines.items() if points}
     if not lines:
         return ""
-    height = math.log10 if log else float
-    everything = [point for points in lines.values() for point in points]
-    first, last = _widened(min(x for x, _ in everything), max(x for x, _ in everything), 0.0)
-    low, high = _widened(min(height(y) for _, y in everything), max(height(y) for _, y in everything), 0.05)
-    top, bottom = (24, 204) if y_name else (8, 188)
-    left = 44  # room for the numbers beside the lines
-    parts = [_axis(first, last, top, bottom, left, whole=whole)]
-    for tick in _log_ticks(low, high) if log else ticks(low, high):
-        y = _between(height(tick), low, high, bottom, top)
-        parts.append(f'<text class="tick e" x="{left - 4}" y="{y + 4:.1f}">{tick:g}</text>')
-        parts.append(f'<path class="grid" d="M{left} {y:.1f}H{_WIDTH - _RIGHT}"/>')
-    parts.append(f'<text class="tick" x="{_LEFT}" y="12">{escaped(y_name)}</text>' if y_name else "")
-    colours = _colours(len(lines))
-    for colour, points in zip(colours, lines.values(), strict=True):
-        spots = [(_x(x, first, last, left), _between(height(y), low, high, bottom, top)) for x, y in points]
-        path = "L".join(f"{x:.1f} {spot:.1f}" for x, spot in spots)
-        parts.append(f'<path fill="none" stroke="{colour}" stroke-width="2" d="M{path}"/>')
-        if len(spots) <= _MOST_MARKED:
-            parts.extend(f'<circle cx="{x:.1f}" cy="{spot:.1f}" r="2.5" fill="{colour}"/>' for x, spot in spots)
-    bottom += 42
-    if x_name:
-        parts.append(f'<text class="tick m" x="{(left + _WIDTH) / 2:.1f}" y="{bottom - 11}">{escaped(x_name)}</text>')
-        bottom += 10
-    legend, bottom = _legend(list(lines), colours, bottom)
-    return _chart(label, bottom - 10, [*parts, legend])
+    from matplotlib.ticker import LogLocator, MaxNLocator
+
+    n_columns = 1 if len(lines) <= len(COLOURS) else 4
+    with drawing():
+        figure = new_figure(230 + 18 * math.ceil(len(lines) / n_columns))
+        axes = figure.subplots()
+        drawn = [
+            axes.plot(*zip(*points, strict=True), color=colour, linewidth=2, marker=_spots(points), markersize=5)[0]
+            for colour, points in zip(colours(len(lines)), lines.values(), strict=True)
+        ]
+        if log:
+            axes.set_yscale("log")
+            heights = [y for points in lines.values() for _, y in points]
+            subs = (1, 2, 5) if max(heights) / min(heights) < _FEW_DECADES else (1,)
+            axes.yaxis.set_major_locator(LogLocator(subs=subs, numticks=8))
+        if whole:
+            axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
+        axes.set_xlabel(visible(x_name))
+        axes.set_title(visible(y_name), loc="left", fontsize=11)
+        _number_ticks(axes)
+        names = [shown(name, 52 // n_columns) for name in lines]
+        figure.legend(drawn, _legend_names(names), loc="outside lower left", ncols=n_columns, fontsize=13)
+    return to_svg(figure, label)
 
 
 def interval_plot(rows: Mapping[str, Sequence[Mark]], *, label: str, before: int = 0) -> str:
@@ -100,148 +107,174 @@ def interval_plot(rows: Mapping[str, Sequence[Mark]], *, label: str, before: int
 
     `before` leaves out so many colours, which stand for other things in other charts of a page.
     """
-    marks = [mark for of_row in rows.values() for mark in of_row]
-    if not marks:
-        return ""
-    names = list(dict.fromkeys(name for name, _, _ in marks))
-    colours = dict(zip(names, _colours(before + len(names))[before:], strict=True))
-    ends = [0.0, *(end for _, value, interval in marks for end in (value, *(interval or ())))]
-    low, high = _widened(min(ends), max(ends), 0.05)
-    parts, y = [], 6
-    for row, of_row in rows.items():
-        y += 16
-        # a rim of paper, so that the words can be read where they cross a line
-        parts.append(f'<text class="rim" x="{_LEFT}" y="{y}">{escaped(shown(row, 56))}</text>')
-        for name, value, interval in of_row:
-            y += 14
-            reach = ""
-            if interval is not None:
-                start, end = (_x(end, low, high) for end in interval)
-                reach = f" [{interval[0]:+.4f}, {interval[1]:+.4f}]"
-                parts.append(
-                    f'<path stroke="{colours[name]}" stroke-width="3" opacity=".55" d="M{start:.1f} {y}H{end:.1f}"/>'
-                )
-            parts.append(
-                f'<circle cx="{_x(value, low, high):.1f}" cy="{y}" r="4" fill="{colours[name]}">'
-                f"<title>{escaped(name)}: {value:+.4f}{reach}</title></circle>"
-            )
-        y += 8
-    zero = f'<path class="line" stroke-dasharray="3 3" d="M{_x(0.0, low, high):.1f} 6V{y}"/>'
-    axis, bottom = _axis(low, high, 6, y), y + 24
-    legend = ""
-    if len(names) > 1:
-        legend, bottom = _legend(names, list(colours.values()), bottom + 14)
-    return _chart(label, bottom, [axis, zero, *parts, legend])
+    return to_svg(draw_intervals(rows, before=before), label) if any(rows.values()) else ""
+
+
+def draw_intervals(rows: Mapping[str, Sequence[Mark]], *, before: int = 0) -> Figure:
+    """Draw differences with their intervals, as `interval_plot` describes it."""
+    names = list(dict.fromkeys(name for marks in rows.values() for name, _, _ in marks))
+    colour_of = dict(zip(names, colours(before + len(names))[before:], strict=True))
+    n_lines = sum(1 + len(marks) for marks in rows.values())
+    with drawing():
+        figure = new_figure(40 + 18 * n_lines + (18 * len(names) if len(names) > 1 else 0))
+        axes, line = figure.subplots(), count()
+        for row, marks in rows.items():
+            _name_row(axes, row, next(line))
+            for name, value, interval in marks:
+                at, about = next(line), f"{name}: {value:+.4f}"
+                if interval is not None:
+                    about += f" [{interval[0]:+.4f}, {interval[1]:+.4f}]"
+                    _reach(axes, interval, at, colour_of[name])
+                axes.plot(value, at, "o", color=colour_of[name], markersize=8, gid=visible(about))
+        axes.axvline(0, color=_INK, linewidth=1, linestyle=(0, (3, 3)))
+        _rows(axes, n_lines)
+        if len(names) > 1:
+            handles = [axes.plot([], [], "o", color=colour)[0] for colour in colour_of.values()]
+            cut = [shown(name, 56) for name in names]
+            figure.legend(handles, _legend_names(cut), loc="outside lower left", fontsize=13)
+    return figure
 
 
 def bar_chart(values: Mapping[str, float], *, label: str, at: float | None = None) -> str:
     """Return one bar per name, with its value; values below 0 or not finite have none. `at` marks a value by a line."""
     if not values:
         return ""
-    amounts = {name: value if math.isfinite(value) else 0.0 for name, value in values.items()}
-    longest = max([*amounts.values(), at or 0.0]) or 1.0
-    left, right, row, top = 128, _WIDTH - 48, 20, 6
-    parts = []
-    for number, (name, amount) in enumerate(amounts.items()):
-        y, width = top + row * number, _between(max(amount, 0.0), 0.0, longest, 0, right - left)
-        parts.append(f'<text class="e" x="{left - 6}" y="{y + 14}">{escaped(shown(name, 17))}</text>')
-        parts.append(f'<rect fill="{COLOURS[0]}" x="{left}" y="{y + 3}" width="{width:.1f}" height="{row - 6}"/>')
-        parts.append(f'<text class="tick rim" x="{left + width + 5:.1f}" y="{y + 14}">{amount:.2f}</text>')
-    bottom, line = top + row * len(amounts), ""
-    if at is not None:
-        x = _between(at, 0.0, longest, left, right)
-        line = f'<path class="line" stroke-dasharray="3 3" d="M{x:.1f} {top}V{bottom}"/>'
-    return _chart(label, bottom + 6, [line, *parts])
+    amounts = [max(value, 0.0) if math.isfinite(value) else 0.0 for value in values.values()]
+    with drawing():
+        figure = new_figure(16 + 20 * len(amounts))
+        axes = figure.subplots()
+        bars = axes.barh(range(len(amounts)), amounts, height=0.7, color=COLOURS[0])
+        axes.bar_label(bars, fmt="%.2f", padding=4, fontsize=11, color=_INK)
+        axes.set_yticks(range(len(amounts)), [shown(name, 17) for name in values], fontsize=13)
+        if at is not None:
+            axes.axvline(at, color=_INK, linewidth=1, linestyle=(0, (3, 3)))
+        axes.set_xlim(0, 1.12 * (max([*amounts, at or 0.0]) or 1.0))
+        axes.set_ylim(len(amounts) - 0.5, -0.5)
+        axes.tick_params(labelbottom=False)
+        axes.grid(visible=False)
+    return to_svg(figure, label)
 
 
 def bar(share: float) -> str:
-    """Return a small bar for a cell of a table, 0 to 1 of its rail; the number beside it tells the same."""
+    """Return a small bar for a cell of a table, 0 to 1 of its rail; the number beside it says the same."""
     width = _BAR * min(max(share, 0.0), 1.0)
     return (
-        f'<svg {SVG} class="bar" aria-hidden="true" width="{_BAR}" height="10" viewBox="0 0 {_BAR} 10">'
+        f'<svg xmlns="{SVG}" class="bar" aria-hidden="true" width="{_BAR}" height="10" viewBox="0 0 {_BAR} 10">'
         f'<rect class="rail" width="{_BAR}" height="10" rx="2"/><rect width="{width:.1f}" height="10" rx="2"/></svg>'
     )
 
 
-def _legend(names: Sequence[str], colours: Sequence[str], top: int) -> tuple[str, int]:
-    """Return the names beside spots of their colours, and where they end; many names stand in columns."""
-    n_columns = 1 if len(names) <= len(COLOURS) else 4
-    wide = (_WIDTH - _LEFT - _RIGHT) // n_columns
-    parts = []
-    for at, (name, colour) in enumerate(zip(names, colours, strict=True)):
-        x, y = _LEFT + wide * (at % n_columns), top + 18 * (at // n_columns)
-        parts.append(f'<circle cx="{x + 5}" cy="{y - 4}" r="4" fill="{colour}"/>')
-        parts.append(f'<text x="{x + 16}" y="{y}">{escaped(shown(name, wide // 8))}</text>')
-    return "".join(parts), top + 18 * math.ceil(len(names) / n_columns)
+class Merge(NamedTuple):
+    """Where two branches meet: the one starts at (x, y), the other at (other_x, other_y), both end at `distance`."""
+
+    x: float
+    y: float
+    other_x: float
+    other_y: float
+    distance: float
+    group: int | None
+    """The group of all leaves below, if it is one and the same."""
 
 
-def _colours(n: int) -> list[str]:
+def leaf_order(linkage: Linkage) -> list[int]:
+    """Return the leaves from top to bottom so that no two branches cross."""
+    from scipy.cluster.hierarchy import leaves_list
+
+    order: list[int] = leaves_list(np.asarray(linkage, float)).tolist()
+    return order
+
+
+def lay_out(linkage: Linkage, groups: Sequence[int | None] = ()) -> list[Merge]:
+    """Return all merges; x and distance are distances, y counts leaves from the top."""
+    order = leaf_order(linkage)
+    below: dict[int, tuple[float, float, int | None]] = {
+        leaf: (0.0, float(row), groups[leaf] if groups else None) for row, leaf in enumerate(order)
+    }
+    merges = []
+    for number, (one, other, distance, *_) in enumerate(linkage, start=len(order)):
+        (x, y, group), (other_x, other_y, other_group) = below[int(one)], below[int(other)]
+        common = group if group == other_group else None
+        merges.append(Merge(x, y, other_x, other_y, distance, common))
+        below[number] = distance, (y + other_y) / 2, common
+    return merges
+
+
+def dendrogram(linkage: Linkage, names: Sequence[str], groups: Sequence[int | None] = ()) -> str:
+    """Return the tree of `names`, in the order in which `linkage` counts them; "" with fewer than two.
+
+    Names are joined further right the less alike they are. `groups` numbers the group of every name; branches within
+    one group have its colour.
+    """
+    if len(names) < 2 or len(linkage) != len(names) - 1 or not all(math.isfinite(row[2]) for row in linkage):
+        return ""
+    order = leaf_order(linkage)
+    # numbered from top to bottom, so that neighbours never have the same colour
+    number_of = {group: number for number, group in enumerate(dict.fromkeys(groups[leaf] for leaf in order if groups))}
+    with drawing():
+        figure = new_figure(52 + 17 * len(names), width=1.7 * WIDTH)
+        axes = figure.subplots()
+        for merge in lay_out(linkage, groups):
+            colour = "#56606a" if merge.group is None else COLOURS[number_of[merge.group] % len(COLOURS)]
+            across, down = [merge.x, *[merge.distance] * 2, merge.other_x], [*[merge.y] * 2, *[merge.other_y] * 2]
+            axes.plot(across, down, color=colour, linewidth=1.6, gid=f"joined at {merge.distance:.3f}")
+        axes.set_yticks(range(len(order)), [shown(names[leaf], 52) for leaf in order], fontsize=12)
+        for tick, leaf in zip(axes.get_yticklabels(), order, strict=True):
+            tick.set_gid(visible(names[leaf]))  # whole under the pointer
+        axes.set_xlim(0, 1.02 * (max(row[2] for row in linkage) or 1.0))
+        axes.set_ylim(len(names) - 0.5, -0.5)
+        axes.grid(visible=False, axis="y")
+        axes.tick_params(axis="x", labeltop=True)
+        axes.xaxis.set_major_formatter("{x:g}")
+    about = f"Tree of {len(names)} names by how alike they are"
+    return f'<div class="wide">{to_svg(figure, about, kind="tree")}</div>'
+
+
+def colours(n: int) -> list[str]:
     """Return a colour for each of so many things; more than there are colours become shades from blue to orange."""
     if n <= len(COLOURS):
         return list(COLOURS[:n])
-    one, other = (tuple(bytes.fromhex(colour[1:])) for colour in COLOURS[:2])
-    shares = [at / (n - 1) for at in range(n)]
-    mixed = ([round(a + (b - a) * share) for a, b in zip(one, other, strict=True)] for share in shares)
-    return ["#" + bytes(parts).hex() for parts in mixed]
+    from matplotlib.colors import LinearSegmentedColormap, to_hex
+
+    shades = LinearSegmentedColormap.from_list("shades", COLOURS[:2], N=n)
+    return [to_hex(shades(at)) for at in range(n)]
+
+
+def limits(values: Sequence[float], ends: Sequence[float], *, reach: float, least: float) -> tuple[float, float]:
+    """Return the ends of an axis: all values, and ends of intervals as far as they stay within sight of them."""
+    far = reach * max(max(values) - min(values), least)
+    low = max(min([*values, *ends]), min(values) - far)
+    high = min(max([*values, *ends]), max(values) + far)
+    room = 0.06 * max(high - low, least / 2)
+    return low - room, high + room
+
+
+def _reach(axes: Axes, interval: Sequence[float] | np.ndarray, at: float, colour: str) -> None:
+    axes.plot(interval, [at, at], color=colour, linewidth=3, alpha=0.55, solid_capstyle="butt")
+
+
+def _name_row(axes: Axes, name: str, at: float) -> None:
+    axes.text(0, at, shown(name, 56), transform=axes.get_yaxis_transform(), va="center")
+
+
+def _rows(axes: Axes, n_rows: int) -> None:
+    """Let an axis count rows from the top, without numbers."""
+    axes.set_ylim(n_rows - 0.5, -0.6)
+    axes.set_yticks([])
+    axes.xaxis.set_major_formatter("{x:g}")
+
+
+def _number_ticks(axes: Axes) -> None:
+    axes.xaxis.set_major_formatter("{x:g}")
+    axes.yaxis.set_major_formatter("{x:g}")
+
+
+def _legend_names(names: Sequence[str]) -> list[str]:
+    return [f"\u200b{name}" if name.startswith("_") else name for name in names]  # matplotlib leaves out such names
+
+
+def _spots(points: Points) -> str:
+    return "o" if len(points) <= _MOST_MARKED else ""
 
 
 def _drawable(x: float, y: float, *, log: bool) -> bool:
     return math.isfinite(x) and math.isfinite(y) and (y > 0 or not log)
-
-
-def _chart(label: str, height: int, parts: Sequence[str]) -> str:
-    return (
-        f'<svg {SVG} class="chart" role="img" aria-label="{escaped(label)}" viewBox="0 0 {_WIDTH} {height}" '
-        f'font-size="13">{"".join(parts)}</svg>'
-    )
-
-
-def _axis(low: float, high: float, top: int, bottom: int, left: int = _LEFT, *, whole: bool = False) -> str:
-    parts = []
-    for tick in ticks(low, high):
-        if whole and tick != round(tick):
-            continue
-        x = _x(tick, low, high, left)
-        parts.append(f'<path class="grid" d="M{x:.1f} {top}V{bottom}"/>')
-        parts.append(f'<text class="tick m" x="{x:.1f}" y="{bottom + 15}">{tick:g}</text>')
-    return "".join(parts)
-
-
-def _range_of(comparison: Comparison) -> tuple[float, float]:
-    """Return the ends of the axis: all values, and intervals as far as they stay within sight of them."""
-    values = [value for arm in comparison.arms for value in arm.per_seed]
-    reach = max(max(values) - min(values), 0.02)
-    ends = [end for arm in comparison.arms if arm.interval for end in arm.interval]
-    low = min([*values, max(min([*ends, *values]), min(values) - reach)])
-    high = max([*values, min(max([*ends, *values]), max(values) + reach)])
-    return _widened(low, high, 0.05)
-
-
-def _widened(low: float, high: float, share: float) -> tuple[float, float]:
-    room = (high - low) * share if high > low else max(abs(low) * 0.1, 0.01)
-    return low - room, high + room
-
-
-def ticks(low: float, high: float, n_ticks: int = 5) -> list[float]:
-    """Return about five round numbers between low and high."""
-    rough = (high - low) / n_ticks
-    size = 10.0 ** math.floor(math.log10(rough))
-    step = next(size * factor for factor in (1, 2, 5, 10) if size * factor >= rough)
-    return [round(at * step, 10) for at in range(math.ceil(low / step), math.floor(high / step) + 1)]
-
-
-def _log_ticks(low: float, high: float) -> list[float]:
-    """Return round numbers between two powers of ten; about five, and powers of ten themselves where there are many."""
-    decades = range(math.floor(low), math.ceil(high) + 1)
-    factors = (1, 2, 5) if high - low < 2.5 else (1,)
-    every = max(1, len(decades) // 6)
-    ticks = [factor * 10.0**decade for decade in decades[::every] for factor in factors]
-    return [tick for tick in ticks if low <= math.log10(tick) <= high]
-
-
-def _x(value: float, low: float, high: float, left: int = _LEFT) -> float:
-    return _between(value, low, high, left + 6, _WIDTH - _RIGHT - 6)
-
-
-def _between(value: float, low: float, high: float, start: float, end: float) -> float:
-    return start + (value - low) / (high - low) * (end - start)

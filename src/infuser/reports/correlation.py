@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
-from infuser.errors import InputError
+from infuser.reports.figures import write_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_SUFFIXES = (".png", ".svg", ".pdf")
-_BINS, _FEW = 60, 20  # the median of fewer pairs says little
+_ENDINGS = (".png", ".svg", ".pdf")
+_BINS, _FEW = 60, 20  # the median of fewer pairs is left out
 
 
 def draw_scores(frequencies: ArrayLike, scores: ArrayLike, name: str) -> Figure:
@@ -43,11 +43,4 @@ def draw_scores(frequencies: ArrayLike, scores: ArrayLike, name: str) -> Figure:
 
 def write_scores(frequencies: ArrayLike, scores: ArrayLike, name: str, path: str | Path) -> Path:
     """Write the picture as .png, .svg or .pdf."""
-    path = Path(path)
-    if path.suffix.lower() not in _SUFFIXES:
-        raise InputError(f"{str(path)!r} is no picture's name; let it end in {', '.join(_SUFFIXES)}.")
-    from infuser.files import whole_file
-
-    with whole_file(path, "wb") as file:
-        draw_scores(frequencies, scores, name).savefig(file, format=path.suffix[1:].lower(), dpi=150)
-    return path
+    return write_figure(draw_scores(frequencies, scores, name), path, endings=_ENDINGS)

@@ -8,7 +8,7 @@ from typing import Any
 
 from infuser.linking.mentions import Mention, ScoredCandidate
 from infuser.reports.charts import bar
-from infuser.reports.parts import drawn_row, drawn_table, escaped, soft
+from infuser.reports.page import escaped, html_row, html_table, soft
 from infuser.types import Annotations, Link, Span
 from infuser.words import counted
 
@@ -35,14 +35,15 @@ def answer_table(
         rows.append((escaped(str(label)), *cells[:2], change, *cells[2:]))
     head = ("", "without knowledge", "with knowledge", "change", *(f"without {name}" for name in leaving_out))
     more = len(labels) - len(kept)
-    told = drawn_table(head, ["".join(map(drawn_row, rows))])
-    return told + (soft(f"And {counted(more, 'label')} more.") if more else "")
+    return html_table(head, ["".join(map(html_row, rows))]) + (
+        soft(f"And {counted(more, 'label')} more.") if more else ""
+    )
 
 
 def triples_table(triples: Sequence[Mapping[str, Any]]) -> str:
     """Return the relations that were read, each with the heads that decided; a live page lets people press them."""
     rows = [
-        drawn_row(
+        html_row(
             (
                 escaped(one["head"]["text"]),
                 escaped(_relation(one)),
@@ -56,7 +57,7 @@ def triples_table(triples: Sequence[Mapping[str, Any]]) -> str:
     ]
     more = len(triples) - len(rows)
     head = ("head", "relation", "tail", "probability", "deciding heads")
-    table = drawn_table(head, ["".join(rows)], kind="told", numbers={3})
+    table = html_table(head, ["".join(rows)], kind="told", numbers={3})
     return table + (soft(f"And {counted(more, 'triple')} more.") if more > 0 else "")
 
 
@@ -95,7 +96,7 @@ def mentions_table(mentions: Sequence[Mention]) -> str:
         groups.append("".join(f"<tr{kind}>{line}</tr>" for kind, line in zip(classes, lines, strict=True)))
     more = len(mentions) - len(groups)
     head = ("words", "may mean", "prior", "score", "weight")
-    table = drawn_table(head, groups, kind="told", numbers={2, 3, 4})
+    table = html_table(head, groups, kind="told", numbers={2, 3, 4})
     return table + (soft(f"And {counted(more, 'mention')} more.") if more > 0 else "")
 
 
@@ -125,5 +126,5 @@ def _head(one: Mapping[str, Any]) -> str:
 def _share(value: float | None, *, with_bar: bool, strong: bool) -> str:
     if value is None:
         return ""
-    told = f"<strong>{value:.3f}</strong>" if strong else f"{value:.3f}"
-    return f"{told} {bar(value)}" if with_bar else told
+    number = f"<strong>{value:.3f}</strong>" if strong else f"{value:.3f}"
+    return f"{number} {bar(value)}" if with_bar else number

@@ -7,12 +7,22 @@ from pathlib import Path
 
 from infuser.analysis.diagnose.result import Bucket, Diagnosis, Flip
 from infuser.files import write_whole
-from infuser.reports.charts import Mark, dot_plot, interval_plot, line_chart
-from infuser.reports.page import document
-from infuser.reports.parts import escaped, facts_section, notes_section, soft, table, versions_section
-from infuser.reports.sections import explanation_section
-from infuser.reports.table import header, method_note, rows
-from infuser.stats.comparison import Comparison, signed_range
+from infuser.reports.charts import Mark, interval_plot, line_chart
+from infuser.reports.explanation_page import explanation_section
+from infuser.reports.page import (
+    bullets,
+    document,
+    escaped,
+    facts_section,
+    folded,
+    notes_section,
+    section,
+    soft,
+    table,
+    verdict,
+)
+from infuser.reports.report import results_section
+from infuser.stats.comparison import signed_range
 
 PAGE, NUMBERS = "diagnosis.html", "diagnosis.json"
 _MOST_FLIPS = 25
@@ -23,10 +33,9 @@ def write_diagnosis(diagnosis: Diagnosis, folder: str | Path) -> Path:
     """Write the page and the same as JSON beside it; return the page's path."""
     folder = Path(folder)
     parts = [
-        f"<h1>{escaped(diagnosis.title)}</h1>",
-        f'<p class="verdict {(diagnosis.verdict or "none").replace(" ", "-")}">{escaped(diagnosis.sentence)}</p>',
+        verdict(diagnosis.sentence, diagnosis.verdict or "none"),
         notes_section(diagnosis.notes),
-        "" if diagnosis.comparison is None else _results(diagnosis.comparison),
+        _results(diagnosis),
         _buckets(diagnosis),
         _corruption(diagnosis),
         _channels(diagnosis),
@@ -35,19 +44,15 @@ def write_diagnosis(diagnosis: Diagnosis, folder: str | Path) -> Path:
         _angles(diagnosis),
         _spectra(diagnosis),
         facts_section(diagnosis.facts),
-        versions_section(diagnosis.versions),
+        folded("Versions", diagnosis.versions),
     ]
     write_whole(folder / NUMBERS, diagnosis.to_json())
-    return write_whole(folder / PAGE, document(diagnosis.title, "\n".join(part for part in parts if part)))
+    return write_whole(folder / PAGE, document(diagnosis.title, parts))
 
 
-def _results(comparison: Comparison) -> str:
-    verdicts = "".join(f"<li>{escaped(sentence)}</li>" for sentence in comparison.verdicts)
-    return (
-        f"<h2>Results</h2>{table(header(comparison), rows(comparison))}{soft(method_note(comparison))}"
-        f"<ul>{verdicts}</ul>{dot_plot(comparison)}"
-        + soft("A ring per seed, a dot for the mean, a line for the 95 % interval over seeds; further right is better.")
-    )
+def _results(diagnosis: Diagnosis) -> str:
+    comparison = diagnosis.comparison
+    return "" if comparison is None else results_section(comparison, bullets(comparison.verdicts))
 
 
 def _buckets(diagnosis: Diagnosis) -> str:
@@ -72,13 +77,13 @@ def _buckets(diagnosis: Diagnosis) -> str:
         label=f"Difference of {diagnosis.metric} to {arms[0]} by how frequent the rarest entity is",
         before=1,  # the baseline has the first colour
     )
-    told = "Texts are grouped by their rarest entity; knowledge should help most where entities are rare."
+    how = "Texts are grouped by their rarest entity; knowledge should help most where entities are rare."
     if compared:
-        told += (
+        how += (
             f" A dot right of the dashed line is a gain over {arms[0]}, and its line is the 95 % interval over test "
             "examples: one that crosses the dashed line is no evidence."
         )
-    return f"<h2>By how frequent the entities are</h2>{soft(told)}{chart}{drawn}"
+    return section("By how frequent the entities are", soft(how), chart, drawn)
 
 
 def _marks(bucket: Bucket, arms: Sequence[str]) -> list[Mark]:
@@ -98,34 +103,34 @@ def _corruption(diagnosis: Diagnosis) -> str:
         x_name="share of entities that are taken for others while answering",
         y_name=diagnosis.metric,
     )
-    told = (
+    how = (
         "A model that reads its knowledge loses as links become wrong; where its line falls below a level one, it "
-        "would do better without. A flat line says that the model does not look at the links, or that there are none "
+        "would do better without. A flat line means that the model does not look at the links, or that there are none "
         "between two entities."
     )
-    return f"<h2>When links are wrong</h2>{soft(told)}{chart}" if chart else ""
+    return section("When links are wrong", soft(how), chart) if chart else ""
 
 
 def _channels(diagnosis: Diagnosis) -> str:
     if not diagnosis.channels:
         return ""
-    told = [(channel.name, channel.difference) for channel in diagnosis.channels]
+    effects = [(channel.name, channel.difference) for channel in diagnosis.channels]
     chart = interval_plot(
-        {name: [(diagnosis.metric, one.mean, one.over_examples)] for name, one in told},
+        {name: [(diagnosis.metric, one.mean, one.over_examples)] for name, one in effects},
         label=f"What each source adds to {diagnosis.metric}",
     )
     drawn = table(
         ["source", f"{diagnosis.metric} it adds", "95 % over seeds", "95 % over examples", ""],
         [
             [name, f"{one.mean:+.3f}", signed_range(one.over_seeds), signed_range(one.over_examples), one.verdict]
-            for name, one in told
+            for name, one in effects
         ],
     )
     how = (
         "The trained model answers with every source and with every source but this one: right of the dashed line the "
         "source is of use to the model, left of it the model would answer better without."
     )
-    return f"<h2>What each source does</h2>{soft(how)}{chart}{drawn}"
+    return section("What each source does", soft(how), chart, drawn)
 
 
 def _flips(diagnosis: Diagnosis) -> str:
@@ -145,7 +150,7 @@ def _flips(diagnosis: Diagnosis) -> str:
         "Test examples that the plain and the infused model answer differently in most seeds, the largest change "
         "first; the numbers are the mean probability of the right label, before and after."
     )
-    return f"<h2>Which answers changed</h2>{soft(how)}{''.join(lists)}"
+    return section("Which answers changed", soft(how), *lists)
 
 
 def _flip(flip: Flip) -> str:
@@ -163,9 +168,9 @@ def _angles(diagnosis: Diagnosis) -> str:
     )
     how = (
         "1 means that fine-tuning left a direction of the pretrained weights as it was; directions on the left carry "
-        "most of what the encoder knows, and a low line there says that fine-tuning has overwritten it."
+        "most of what the encoder knows, and a low line there means that fine-tuning has overwritten it."
     )
-    return f"<h2>What fine-tuning changed in the weights</h2>{soft(how)}{chart}" if chart else ""
+    return section("What fine-tuning changed in the weights", soft(how), chart) if chart else ""
 
 
 def _spectra(diagnosis: Diagnosis) -> str:
@@ -185,7 +190,7 @@ def _spectra(diagnosis: Diagnosis) -> str:
         "examples the weak ones tend to fade by themselves; a tail that stays high with few examples is what a "
         "spectral penalty (infuser train --spectral) shrinks."
     )
-    return f"<h2>How many directions the features have</h2>{soft(how)}{chart}" if chart else ""
+    return section("How many directions the features have", soft(how), chart) if chart else ""
 
 
 def _score(value: float | None) -> str:

@@ -9,28 +9,68 @@ import struct
 import unicodedata
 import zlib
 from collections.abc import Sequence
-from typing import Any, Literal
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from infuser.analysis.explanation import Matrix, shown
-from infuser.reports.parts import escaped
+from infuser.analysis.explanation import ROUNDING, Explanation, Matrix, shown
+from infuser.reports.page import escaped
 
-Hue = tuple[int, int, int]
+Hue: TypeAlias = tuple[int, int, int]
+Scale: TypeAlias = Literal["straight", "root"]
 # Middling colours whose opacity is the value: the page shines through, so they work on light and dark alike.
 BLUE: Hue = (38, 110, 190)
 ORANGE: Hue = (217, 98, 14)
 PURPLE: Hue = (110, 80, 180)
 
 SVG = 'xmlns="http://www.w3.org/2000/svg"'
-"""Every picture says what it is, so that it can be read as XML and stand alone."""
+"""Every picture names its format, so that it can be read as XML and stand alone."""
 
 _LABEL_WIDTH = 14
 _SIZES = ((430, "small"), (800, "medium"))
 """Maps that are no wider, in pixels, may shrink: then three small or two medium ones share a row of a laptop."""
 _DIGITS = 10_000
 """Values travel as whole numbers of 1/10,000."""
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A matrix and how it is coloured, the same on a page and in a picture."""
+
+    values: Matrix
+    top: float
+    """What has full colour."""
+    scale: Scale = "straight"
+    """By square roots small values show beside large ones."""
+    signed: bool = False
+
+    def to_html(self, rows: Sequence[str], columns: Sequence[str], *, title: str, about: str = "") -> str:
+        """Return the panel as a figure for a page."""
+        coloured = {"top": self.top, "scale": self.scale, "signed": self.signed}
+        return heat_map(self.values, rows, columns, title=title, about=about, **coloured)  # type: ignore[arg-type]
+
+
+def map_panel(drawn: Matrix) -> Panel:
+    """Return how the map of a source is coloured."""
+    return Panel(drawn, max(1.0, float(drawn.max())))
+
+
+def attention_panels(explanation: Explanation) -> tuple[Panel, Panel, Panel]:
+    """Return attention without knowledge and with it, which share a scale, and their difference.
+
+    Attention to [CLS] and [SEP] is so strong that all words would look alike on a straight scale.
+    """
+    top = float(max(explanation.plain.max(), explanation.infused.max())) or 1.0
+    change = float(np.abs(explanation.difference).max())
+    # a difference of rounding size stays blank instead of being blown up to full colour
+    difference = explanation.difference if change > ROUNDING else np.zeros_like(explanation.plain)
+    return (
+        Panel(explanation.plain, top, "root"),
+        Panel(explanation.infused, top, "root"),
+        Panel(difference, change if change > ROUNDING else 1.0, "root", signed=True),
+    )
 
 
 def heat_map(
@@ -41,7 +81,7 @@ def heat_map(
     title: str,
     top: float,
     about: str = "",
-    scale: Literal["straight", "root"] = "straight",
+    scale: Scale = "straight",
     signed: bool = False,
     n_words: int | None = None,
     label_width: int = _LABEL_WIDTH,
@@ -50,8 +90,8 @@ def heat_map(
 ) -> str:
     """Return a figure for a page: `values` (rows, columns) coloured up to `top`; columns from `n_words` on are terms.
 
-    `about` tells a picture from others when it is copied and stands alone, such as a layer and a head.
-    Unless told, there are as many words as rows. Labels are cut to `label_width` signs. `kind` is a name by which a
+    `about` is what distinguishes a picture when it is copied and stands alone, such as a layer and a head.
+    By default there are as many words as rows. Labels are cut to `label_width` signs. `kind` is a name by which a
     script and the look find maps of one kind; `chosen` is a cell that gets a frame.
     """
     n_rows, n_columns = values.shape
@@ -80,7 +120,7 @@ def heat_map(
     if chosen is not None:
         row, column = chosen
         at_cell = f'x="{left + cell * column}" y="{above + cell * row}" width="{cell}" height="{cell}"'
-        # paper below the frame: on a cell of full colour it would be told by its hue alone
+        # paper below the frame: on a cell of full colour only its hue would show it
         frames = f'<rect class="chosen paper" {at_cell}/><rect class="chosen" {at_cell}/>'
 
     size = next((name for widest, name in _SIZES if width <= widest), "")
@@ -103,7 +143,7 @@ def heat_map(
     )
 
 
-def opacity(values: Matrix, top: float, scale: Literal["straight", "root"]) -> Matrix:
+def opacity(values: Matrix, top: float, scale: Scale) -> Matrix:
     """Return how strongly each value is coloured, 0 to 1."""
     share = np.clip(np.abs(values) / top, 0.0, 1.0)
     return np.sqrt(share) if scale == "root" else share
@@ -116,7 +156,7 @@ def _packed(values: Matrix) -> NDArray[np.signedinteger[Any]]:
     return np.clip(whole, -(2**31), 2**31 - 1).astype(size)
 
 
-def _picture(values: Matrix, top: float, scale: Literal["straight", "root"], signed: bool) -> str:
+def _picture(values: Matrix, top: float, scale: Scale, signed: bool) -> str:
     """Return the cells as a data address of a PNG, one pixel each."""
     pixels = np.empty((*values.shape, 4), np.uint8)
     pixels[..., :3] = BLUE

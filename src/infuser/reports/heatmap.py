@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import io
 import math
-import warnings
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from infuser.analysis.explanation import Explanation, Matrix, caption_lines, shown
+from infuser.analysis.explanation import Explanation, caption_lines, shown
 from infuser.errors import MissingExtraError
-from infuser.files import write_whole
+from infuser.reports.figures import fonts, write_figure
+from infuser.reports.grids import BLUE, ORANGE, PURPLE, Panel, attention_panels, map_panel
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,10 +25,6 @@ LABEL_WIDTH = 16
 
 _COLUMNS = 3
 _DPI = 120
-# both are safe for colour-blind readers; orange is more, purple is less
-_AMOUNT, _CHANGE = "Blues", "PuOr_r"
-# drawn after DejaVu Sans for signs that it lacks, when installed
-_MORE_FONTS = ("Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans Devanagari", "Noto Emoji", "Arial Unicode MS")
 
 
 def draw_explanation(explanation: Explanation) -> Figure:
@@ -45,16 +40,22 @@ def draw_explanation(explanation: Explanation) -> Figure:
     above = 0.35 + 0.2 * len(heading)
     figure = Figure(figsize=(room.width, room.height + above), dpi=_DPI)
     FigureCanvasAgg(figure)
-    fonts = _fonts()
     for at, line in enumerate(heading):
         style: dict[str, Any] = {"fontsize": 12, "weight": "bold"} if at == 0 else {"fontsize": 9.5, "color": "0.25"}
         y = 1 - (0.26 + 0.2 * at) / (room.height + above)
-        figure.text(0.12 / room.width, y, line, parse_math=False, fontfamily=fonts, **style)
-    for (row, column), (title, values, norm, colours) in _panels(explanation):
-        axes, bar = room.axes(figure, row, column, values.shape[1])
-        image = axes.imshow(values, cmap=colours, norm=norm, interpolation="nearest", aspect="auto")
-        axes.set_title(shown(title, 34), fontsize=10, loc="left", parse_math=False, fontfamily=fonts)
-        _label(axes, explanation, values.shape[1], room.font_size, fonts)
+        figure.text(0.12 / room.width, y, line, parse_math=False, fontfamily=fonts(), **style)
+    maps = [(f"knowledge: {name}", map_panel(drawn)) for name, drawn in explanation.maps.items()]
+    titles = ("attention without knowledge", "attention with knowledge", "with minus without")
+    last = (room.n_rows - 1) * _COLUMNS  # attention has a row of its own
+    places = [*range(len(maps)), *range(last, last + _COLUMNS)]
+    panels = [*maps, *zip(titles, attention_panels(explanation), strict=True)]
+    for place, (title, panel) in zip(places, panels, strict=True):
+        n_columns, (norm, colours) = panel.values.shape[1], _colouring(panel)
+        row, column = divmod(place, _COLUMNS)
+        axes, bar = room.axes(figure, row, column, n_columns)
+        image = axes.imshow(panel.values, cmap=colours, norm=norm, interpolation="nearest", aspect="auto")
+        axes.set_title(shown(title, 34), fontsize=10, loc="left", parse_math=False, fontfamily=fonts())
+        _label(axes, explanation, n_columns, room.font_size)
         scale = figure.colorbar(image, cax=bar, ticks=_ticks(norm), format="%.2g")
         scale.ax.tick_params(labelsize=7, length=2)
         scale.outline.set_visible(False)
@@ -118,54 +119,26 @@ class _Room:
 
 def write_png(explanation: Explanation, path: str | Path) -> Path:
     """Draw an explanation into a PNG file."""
-    figure = draw_explanation(explanation)
-    drawn = io.BytesIO()
-    with warnings.catch_warnings():
-        # an emoji that no installed font knows becomes a box; a picture needs no warning for that
-        warnings.filterwarnings("ignore", message="Glyph .* missing from")
-        figure.savefig(drawn, format="png")
-    return write_whole(path, drawn.getvalue())
+    return write_figure(draw_explanation(explanation), path, dpi=_DPI)
 
 
-def attention_limits(explanation: Explanation) -> tuple[float, float]:
-    """Return the top of the colour scale that both attentions share, and that of their difference."""
-    top = float(max(explanation.plain.max(), explanation.infused.max()))
-    change = float(np.abs(explanation.difference).max())
-    # a difference of rounding size stays blank instead of being blown up to full colour
-    return (top if top > 0 else 1.0), (change if change > 1e-6 else 1.0)
+def _colouring(panel: Panel) -> tuple[Any, Any]:
+    """Return the colour scale and the colours of a panel, as a page has them on white paper."""
+    from matplotlib.colors import FuncNorm, LinearSegmentedColormap, Normalize, PowerNorm
+
+    hues = (PURPLE, (255, 255, 255), ORANGE) if panel.signed else ((255, 255, 255), BLUE)
+    colours = LinearSegmentedColormap.from_list("panel", [tuple(part / 255 for part in hue) for hue in hues])
+    if panel.signed:
+        roots = (lambda x: np.sign(x) * np.sqrt(np.abs(x)), lambda x: np.sign(x) * np.square(x))
+        return FuncNorm(roots, -panel.top, panel.top), colours
+    return (PowerNorm(0.5, 0, panel.top) if panel.scale == "root" else Normalize(0, panel.top)), colours
 
 
-def _panels(explanation: Explanation) -> list[tuple[tuple[int, int], tuple[str, Matrix, Any, str]]]:
-    """Return (place in the grid, (title, values, colour scale, colours)) of every panel."""
-    from matplotlib.colors import FuncNorm, Normalize, PowerNorm
-
-    top, change = attention_limits(explanation)
-    # square roots: attention to [CLS] and [SEP] is so strong that all words would look alike on a straight scale
-    roots = (lambda x: np.sign(x) * np.sqrt(np.abs(x)), lambda x: np.sign(x) * np.square(x))
-    unchanged = bool(np.abs(explanation.difference).max() <= 1e-6)
-    panels: list[tuple[tuple[int, int], tuple[str, Matrix, Any, str]]] = []
-    for at, (name, drawn) in enumerate(explanation.maps.items()):
-        panels.append(
-            (divmod(at, _COLUMNS), (f"knowledge: {name}", drawn, Normalize(0, max(1.0, drawn.max())), _AMOUNT))
-        )
-    last = math.ceil(len(explanation.maps) / _COLUMNS)
-    difference = np.zeros_like(explanation.plain) if unchanged else explanation.difference
-    for at, (title, values, norm, colours) in enumerate(
-        [
-            ("attention without knowledge", explanation.plain, PowerNorm(0.5, 0, top), _AMOUNT),
-            ("attention with knowledge", explanation.infused, PowerNorm(0.5, 0, top), _AMOUNT),
-            ("with minus without", difference, FuncNorm(roots, -change, change), _CHANGE),
-        ]
-    ):
-        panels.append(((last, at), (title, values, norm, colours)))
-    return panels
-
-
-def _label(axes: Axes, explanation: Explanation, n_columns: int, font_size: float, fonts: list[str]) -> None:
+def _label(axes: Axes, explanation: Explanation, n_columns: int, font_size: float) -> None:
     """Write the words on both axes; auxiliary terms in italics behind a line."""
     n_words = len(explanation.words)
     step = math.ceil(n_words / MOST_LABELS)
-    style: dict[str, Any] = {"fontsize": font_size, "fontfamily": fonts, "parse_math": False}
+    style: dict[str, Any] = {"fontsize": font_size, "fontfamily": fonts(), "parse_math": False}
     rows = range(0, n_words, step)
     words = [shown(word, LABEL_WIDTH) for word in [*explanation.words, *explanation.terms]]
     columns = [*rows, *range(n_words, n_columns, step)]
@@ -190,9 +163,3 @@ def _ticks(norm: Any) -> list[float]:
     ends = [norm.vmin, 0.0, norm.vmax] if norm.vmin < 0 else [norm.vmin, norm.vmax]
     shares = [0.25, 0.75] if norm.vmin < 0 else [0.5]
     return sorted([*ends, *(float(norm.inverse(share)) for share in shares)])
-
-
-def _fonts() -> list[str]:
-    from matplotlib.font_manager import get_font_names
-
-    return ["DejaVu Sans", *(name for name in _MORE_FONTS if name in set(get_font_names()))]

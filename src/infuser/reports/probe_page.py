@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from html import escape
 from pathlib import Path
 
 from infuser.analysis.probe.result import ProbeReport
 from infuser.files import write_whole
-from infuser.reports.page import document
-from infuser.reports.parts import facts_section, notes_section, versions_section
+from infuser.reports.page import document, escaped, facts_section, folded, notes_section, verdict
 from infuser.reports.probe_sections import (
     confusion_section,
     gain_section,
@@ -28,9 +26,8 @@ def write_probe(report: ProbeReport, folder: str | Path) -> Path:
     title = f"What {names[0]} knows about relations" if len(names) == 1 else f"Relations in {names[0]} and {names[1]}"
     named = dict(zip(names, report.readings, strict=True))
     parts = [
-        f"<h1>{escape(title)}</h1>",
-        f'<p class="verdict {_colour(report)}">{escape(report.sentence)}</p>',
-        *(f"<p>{escape(told)}</p>" for told in report.sentences if told != report.sentence),
+        verdict(report.sentence, _colour(report)),
+        *(f"<p>{escaped(one)}</p>" for one in report.sentences if one != report.sentence),
         notes_section(report.notes),
         score_section(named),
         layer_section(named),
@@ -39,13 +36,13 @@ def write_probe(report: ProbeReport, folder: str | Path) -> Path:
     for name, reading in named.items():
         of = name if len(named) > 1 else ""
         parts += [importance_section(reading, of), tree_section(reading, of), confusion_section(reading, of)]
-    parts += [relation_section(named), facts_section(report.facts), versions_section(report.versions)]
+    parts += [relation_section(named), facts_section(report.facts), folded("Versions", report.versions)]
     write_whole(folder / NUMBERS, report.to_json())
-    return write_whole(folder / PAGE, document(title, "\n".join(part for part in parts if part)))
+    return write_whole(folder / PAGE, document(title, parts))
 
 
 def _colour(report: ProbeReport) -> str:
     """Return the class of the verdict: green for knowledge found or gained, red for knowledge lost."""
     if report.change is not None:
-        return {"more": "helps", "less": "hurts"}.get(report.change, "no-evidence")
-    return "helps" if report.readings[0].verdict == "knows" else "no-evidence"
+        return {"more": "helps", "less": "hurts"}.get(report.change, "no evidence")
+    return "helps" if report.readings[0].verdict == "knows" else "no evidence"

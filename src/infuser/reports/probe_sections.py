@@ -10,10 +10,9 @@ import numpy as np
 
 from infuser.analysis.explanation import Matrix, shown
 from infuser.analysis.probe.result import EncoderReading, Importance, ProbeReport, ProbeScores, RelationScore
-from infuser.reports.charts import Points, bar, bar_chart, interval_plot, line_chart
-from infuser.reports.dendrogram import draw_dendrogram
+from infuser.reports.charts import Points, bar, bar_chart, dendrogram, interval_plot, line_chart
 from infuser.reports.grids import heat_map
-from infuser.reports.parts import drawn_row, drawn_table, escaped, soft, table
+from infuser.reports.page import escaped, html_row, html_table, section, soft, table
 
 _MOST_GAINS = 10
 _MOST_CONFUSED = 20
@@ -33,7 +32,7 @@ def score_section(readings: Mapping[str, EncoderReading]) -> str:
     if len(readings) == 2:
         (one, first), (other, second) = readings.items()
         tables.append((f"{other} minus {one}", [["difference", *_differences(second.scores, first.scores)]]))
-    told = (
+    how = (
         "A simple classifier looks only at the encoder's own numbers, first asking whether two things are related at "
         "all, then how; what counts is how far it gets beyond an encoder that has learned nothing (random weights), "
         "beyond labels without a meaning (shuffled labels), and beyond guessing (chance). The first two columns are "
@@ -43,7 +42,7 @@ def score_section(readings: Mapping[str, EncoderReading]) -> str:
         (f"<h3>{escaped(title)}</h3>" if len(tables) > 1 else "") + table(["", *_SCORES], rows)
         for title, rows in tables
     ]
-    return f"<h2>How well relations can be read</h2>{soft(told)}{''.join(drawn)}"
+    return section("How well relations can be read", soft(how), *drawn)
 
 
 def layer_section(readings: Mapping[str, EncoderReading]) -> str:
@@ -60,7 +59,7 @@ def layer_section(readings: Mapping[str, EncoderReading]) -> str:
     first, last, chance = min(numbers), max(numbers), next(iter(readings.values())).chance
     gate["chance"] = [(first, chance.binary), (last, chance.binary)]
     relations["chance"] = [(first, chance.f1), (last, chance.f1)]
-    told = (
+    how = (
         "The same test with the numbers of one layer alone, from the first layer to the last: where a line is high, "
         "that layer tells relations apart by itself. States (embeddings) at 0 are those before the first block; "
         "attention at k reads states k."
@@ -72,7 +71,7 @@ def layer_section(readings: Mapping[str, EncoderReading]) -> str:
             ("Which relation is it?", "macro F1", relations),
         )
     ]
-    return f'<h2>Which layers know it</h2>{soft(told)}<div class="panels">{"".join(charts)}</div>'
+    return section("Which layers know it", soft(how), _panels(charts))
 
 
 def gain_section(report: ProbeReport) -> str:
@@ -91,11 +90,11 @@ def gain_section(report: ProbeReport) -> str:
             label=f"{title}: difference of F1",
         )
         lists.append(_half(title, chart or soft("none")))
-    told = (
+    how = (
         f"How much better or worse each relation is told from the others in {other} than in {one}, as a difference of "
         "F1; with few test triples per relation the largest differences are partly luck."
     )
-    return f'<h2>What changed, by relation</h2>{soft(told)}<div class="panels">{"".join(lists)}</div>'
+    return section("What changed, by relation", soft(how), _panels(lists))
 
 
 def importance_section(reading: EncoderReading, of: str = "") -> str:
@@ -111,12 +110,12 @@ def importance_section(reading: EncoderReading, of: str = "") -> str:
     ]
     if not parts:
         return ""
-    told = (
+    how = (
         "How much weight the classifiers give to each attention head, where 1 is the average head; directions say who "
         "attends to whom, so head>tail is the attention of the first thing to the second. Bars of about the same "
         "length mean that the knowledge is spread."
     )
-    return f"<h2>{_title('Where in the encoder it sits', of)}</h2>{soft(told)}{''.join(parts)}"
+    return section(_title("Where in the encoder it sits", of), soft(how), *parts)
 
 
 def tree_section(reading: EncoderReading, of: str = "") -> str:
@@ -124,15 +123,15 @@ def tree_section(reading: EncoderReading, of: str = "") -> str:
     names = [_named(reading.label(relation), relation) for relation in reading.linked]
     group_of = {relation: number for number, group in enumerate(reading.clusters) for relation in group}
     groups = [group_of.get(relation) for relation in reading.linked] if group_of else []
-    tree = draw_dendrogram(reading.linkage, names, groups)
+    tree = dendrogram(reading.linkage, names, groups)
     if not tree:
         return ""
-    told = (
+    how = (
         "Relations that are read from the same heads join early, near their names; if those are also alike in meaning, "
         "the encoder has put them in order. The axis is the cosine distance between the classifier's weights"
     )
-    told += "; branches of one colour are a group." if groups else "."
-    return f"<h2>{_title('Which relations are alike inside', of)}</h2>{soft(told)}{tree}"
+    how += "; branches of one colour are a group." if groups else "."
+    return section(_title("Which relations are alike inside", of), soft(how), tree)
 
 
 def confusion_section(reading: EncoderReading, of: str = "") -> str:
@@ -145,14 +144,14 @@ def confusion_section(reading: EncoderReading, of: str = "") -> str:
         f"<small>{_how_often(times, n_of.get(true, 0))}</small></li>"
         for true, taken, times in reading.confusions[:_MOST_CONFUSED]
     ]
-    told = (
+    how = (
         "Which relation (left) is most often taken for which other (right or above), and in how many of its test "
         "triples; near relations should be mixed up more often than far ones. Right answers are left out."
     )
     more = len(reading.confusions) - _MOST_CONFUSED
     rest = soft(f"{more:,} more pairs are in the JSON beside this page.") if more > 0 else ""
-    title = _title("Which relations are taken for others", of)
-    return f"<h2>{title}</h2>{soft(told)}{_confusion_map(reading, n_of)}<ol>{''.join(items)}</ol>{rest}"
+    title, listed = _title("Which relations are taken for others", of), f"<ol>{''.join(items)}</ol>"
+    return section(title, soft(how), _confusion_map(reading, n_of), listed, rest)
 
 
 def relation_section(readings: Mapping[str, EncoderReading]) -> str:
@@ -166,13 +165,13 @@ def relation_section(readings: Mapping[str, EncoderReading]) -> str:
     second = {one.relation: one for reading in others for one in reading.relations}
     ordered = sorted(first.relations, key=lambda one: (-one.f1 if math.isfinite(one.f1) else 1.0, one.relation))
     lines = "".join(_relation_line(one, second.get(one.relation), bool(others)) for one in ordered)
-    told = (
+    how = (
         "Every relation, the one that is told best first: precision is how often its name is right when it is given, "
         "recall how many of its triples get it, F1 is high only if both are."
     )
     if others:
-        told += f" Precision, recall and the order are those of {next(iter(readings))}."
-    return f"<h2>All relations</h2>{soft(told)}{drawn_table(head, [lines])}"
+        how += f" Precision, recall and the order are those of {next(iter(readings))}."
+    return section("All relations", soft(how), html_table(head, [lines]))
 
 
 def _importance(title: str, weights: Matrix, directions: Sequence[str]) -> str:
@@ -192,7 +191,11 @@ def _importance(title: str, weights: Matrix, directions: Sequence[str]) -> str:
             ("layer", layers, weights.mean(axis=(1, 2))),
         )
     ]
-    return f'<div class="panels">{drawn}</div><div class="panels">{"".join(bars)}</div>'
+    return _panels([drawn]) + _panels(bars)
+
+
+def _panels(figures: Sequence[str]) -> str:
+    return f'<div class="panels">{"".join(figures)}</div>'
 
 
 def _half(title: str, drawn: str) -> str:
@@ -240,7 +243,7 @@ def _relation_line(one: RelationScore, other: RelationScore | None, compared: bo
     if compared:
         cells += ["", ""] if other is None else [_bar(other.f1), _signed(other.f1 - one.f1)]
     cells += [_score(one.precision), _score(one.recall), f"{one.n:,}"]
-    return drawn_row(cells)
+    return html_row(cells)
 
 
 def _bar(value: float) -> str:
@@ -256,8 +259,8 @@ def _how_often(times: int, n: int) -> str:
     return f"{times:,} of {n:,} ({100 * times / n:.0f} %)" if n else f"{times:,} times"
 
 
-def _title(told: str, of: str) -> str:
-    return escaped(f"{told}: {of}" if of else told)
+def _title(title: str, of: str) -> str:
+    return f"{title}: {of}" if of else title
 
 
 def _cells(scores: ProbeScores) -> list[str]:

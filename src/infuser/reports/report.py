@@ -13,10 +13,9 @@ from infuser.analysis.explanation import Explanation
 from infuser.errors import InputError
 from infuser.files import write_whole
 from infuser.reports.charts import dot_plot, line_chart
-from infuser.reports.page import document
-from infuser.reports.parts import escaped, soft, table
-from infuser.reports.sections import explanation_section
-from infuser.reports.table import header, method_note, rows
+from infuser.reports.explanation_page import explanation_section
+from infuser.reports.page import document, escaped, facts_section, folded, section, soft, verdict
+from infuser.reports.table import comparison_grid, method_note
 from infuser.stats.comparison import Comparison
 from infuser.versions import installed_versions
 
@@ -40,16 +39,16 @@ def write_report(
     if path.suffix not in {".html", ".htm"}:
         raise InputError(f"A report is a web page, and {path.name!r} does not end in .html. Call it 'report.html'.")
     versions, written = installed_versions(), datetime.now(UTC).isoformat(timespec="seconds")
-    folded = {"Versions": versions, "Settings": {key: str(value) for key, value in (settings or {}).items()}}
+    made_with = {key: str(value) for key, value in (settings or {}).items()}
     parts = [
-        f"<h1>{escaped(title)}</h1>",
-        _verdicts(comparison),
-        _results(comparison),
-        _curves(curves or {}),
-        _explanations(explanations),
-        _facts(facts or {}),
+        *(verdict(*one) for one in zip(comparison.verdicts, (d.verdict for d in comparison.differences), strict=True)),
+        results_section(comparison),
+        section("During training", line_chart(curves or {}, x_name="step")),
+        *(section(one.title, explanation_section(one)) for one in explanations),
+        facts_section(facts or {}, "How the task was built"),
         _next_steps(next_steps),
-        *(_folded(name, values) for name, values in folded.items() if values),
+        folded("Versions", versions),
+        folded("Settings", made_with),
         soft(f"Written {written}."),
     ]
     content: dict[str, Any] = {
@@ -60,63 +59,35 @@ def write_report(
         "facts": dict(facts or {}),
         "next_steps": list(next_steps),
         "curves": {name: [[float(x), float(y)] for x, y in points] for name, points in _finite(curves or {}).items()},
-        "settings": folded["Settings"],
+        "settings": made_with,
         "versions": versions,
         "explanations": [explanation.to_dict() for explanation in explanations],
     }
     write_whole(path.with_suffix(".json"), json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False))
-    return write_whole(path, document(title, "\n".join(part for part in parts if part)))
+    return write_whole(path, document(title, parts))
 
 
-def _verdicts(comparison: Comparison) -> str:
-    kinds = [difference.verdict.replace(" ", "-") for difference in comparison.differences]
-    return "".join(
-        f'<p class="verdict {kind}">{escaped(sentence)}</p>'
-        for kind, sentence in zip(kinds, comparison.verdicts, strict=True)
-    )
-
-
-def _results(comparison: Comparison) -> str:
-    dots = "A ring per seed, a dot for the mean, a line for the 95 % interval over seeds."
-    return (
-        f"<h2>Results</h2>{table(header(comparison), rows(comparison))}{soft(method_note(comparison))}"
-        f"{dot_plot(comparison)}{soft(dots)}"
-    )
-
-
-def _curves(curves: Curves) -> str:
-    chart = line_chart(curves, x_name="step")
-    return f"<h2>During training</h2>{chart}" if chart else ""
+def results_section(comparison: Comparison, *more: str) -> str:
+    """Return the table of a comparison with its dot plot; `more` stands between the two."""
+    how = "A ring per seed, a dot for the mean, a line for the 95 % interval over seeds."
+    table = comparison_grid(comparison).to_html()
+    return section("Results", table, soft(method_note(comparison)), *more, dot_plot(comparison), soft(how))
 
 
 def _finite(curves: Curves) -> dict[str, list[tuple[float, float]]]:
-    """Leave out points that JSON has no word for."""
+    """Leave out points that JSON cannot hold."""
     return {
         name: [(x, y) for x, y in points if math.isfinite(x) and math.isfinite(y)] for name, points in curves.items()
     }
-
-
-def _explanations(explanations: Sequence[Explanation]) -> str:
-    return "".join(f"<h2>{escaped(one.title)}</h2>{explanation_section(one)}" for one in explanations)
-
-
-def _facts(facts: Mapping[str, str]) -> str:
-    if not facts:
-        return ""
-    items = "".join(f"<dt>{escaped(str(name))}</dt><dd>{escaped(str(fact))}</dd>" for name, fact in facts.items())
-    return f"<h2>How the task was built</h2><dl>{items}</dl>"
 
 
 def _next_steps(steps: Sequence[str]) -> str:
     if not steps:
         return ""
     # a command and, behind three blanks, what it does
-    parts = [(command, told) for command, _, told in (step.partition("   ") for step in steps)]
+    parts = [(command, effect) for command, _, effect in (step.partition("   ") for step in steps)]
     items = (
-        f"<code>{escaped(command)}</code><br/>{escaped(told)}" if told else escaped(command) for command, told in parts
+        f"<code>{escaped(command)}</code><br/>{escaped(effect)}" if effect else escaped(command)
+        for command, effect in parts
     )
-    return f"<h2>What to try next</h2><ol>{''.join(f'<li>{item}</li>' for item in items)}</ol>"
-
-
-def _folded(name: str, values: Mapping[str, str]) -> str:
-    return f"<details><summary>{escaped(name)}</summary>{table(['', ''], values.items())}</details>"
+    return section("What to try next", f"<ol>{''.join(f'<li>{item}</li>' for item in items)}</ol>")

@@ -1,47 +1,89 @@
-"""A comparison as a table: cells once, then Markdown, the terminal or HTML around them."""
+"""Tables of cells for the terminal, Markdown, LaTeX or a page; and the cells of a comparison."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from infuser.reports.page import table as page_table
 from infuser.stats.comparison import Comparison, signed_range
 from infuser.stats.intervals import Interval
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-
-def header(comparison: Comparison) -> list[str]:
-    """Return the column names."""
-    first = comparison.arms[0].name
-    return [
-        "arm",
-        f"{comparison.metric} ± 95 %",
-        f"minus {first} ± 95 %",
-        "95 % over examples",
-        "extra weights",
-        "time",
-    ]
+_LATEX = {
+    "\\": r"\textbackslash{}",
+    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "±": r"$\pm$",
+    "▲": r"$^{+}$",
+    "▼": r"$^{-}$",
+    "[": "{[}",  # a line that begins with a bracket would be an option of the line break before it
+}
 
 
-def rows(comparison: Comparison) -> list[list[str]]:
+@dataclass(frozen=True)
+class Grid:
+    """The cells of a table; the first few columns are names, the others numbers."""
+
+    head: list[str]
+    body: list[list[str]]
+    n_names: int = 1
+
+    def to_terminal(self, *, title: str = "", caption: str = "", no_wrap: int | None = None) -> Table:
+        """Return the table for rich; the column `no_wrap` is never broken."""
+        from rich.table import Table
+        from rich.text import Text  # a name such as "[bold]" is a name, not markup
+
+        drawn = Table(title=Text(title) if title else None, caption=Text(caption), caption_justify="left")
+        for at, name in enumerate(self.head):
+            drawn.add_column(Text(name), justify="left" if at < self.n_names else "right", no_wrap=at == no_wrap)
+        for line in self.body:
+            drawn.add_row(*(Text(cell) for cell in line))
+        return drawn
+
+    def to_markdown(self, notes: Sequence[str] = ()) -> str:
+        """Return the table in Markdown, with a list of notes below it."""
+        rule = ["---" if at < self.n_names else "---:" for at in range(len(self.head))]
+        lines = [self.head, rule, *self.body]
+        drawn = "\n".join("| " + " | ".join(map(_markdown, line)) + " |" for line in lines)
+        listed = "\n".join(f"- {_markdown(note)}" for note in notes)
+        return f"{drawn}\n\n{listed}\n"
+
+    def to_latex(self, caption: str) -> str:
+        """Return the table for LaTeX with booktabs."""
+        sides = "l" * self.n_names + "r" * (len(self.head) - self.n_names)
+        head, *body = (" & ".join(map(_latex, line)) + r" \\" for line in [self.head, *self.body])
+        lines = ["% \\usepackage{booktabs}", r"\begin{table}", r"\centering", rf"\begin{{tabular}}{{{sides}}}"]
+        lines += [r"\toprule", head, r"\midrule", *body, r"\bottomrule", r"\end{tabular}"]
+        return "\n".join([*lines, rf"\caption{{{_latex(caption)}}}", r"\end{table}", ""])
+
+    def to_html(self) -> str:
+        """Return the table for a page."""
+        return page_table(self.head, self.body)
+
+
+def comparison_grid(comparison: Comparison) -> Grid:
     """Return one row of cells per arm; the first arm has no difference to itself."""
     first = comparison.arms[0].name
     to_first = {difference.arm: difference for difference in comparison.differences if difference.against == first}
-    table = []
+    body = []
     for arm in comparison.arms:
-        difference = to_first.get(arm.name)
         change = ["", ""]
-        if difference is not None:
-            reach = _reach(difference.over_seeds)
+        if (difference := to_first.get(arm.name)) is not None:
+            reach = half_width(difference.over_seeds)
             change = [f"{difference.mean:+.3f}{reach}", signed_range(difference.over_examples)]
-        reached = f"{arm.mean:.3f}{_reach(arm.interval)}"
-        table.append([arm.name, reached, *change, f"{arm.extra_weights:,}", _time(arm.seconds)])
-    return table
+        reached = f"{arm.mean:.3f}{half_width(arm.interval)}"
+        body.append([arm.name, reached, *change, f"{arm.extra_weights:,}", duration(arm.seconds)])
+    metric, minus = f"{comparison.metric} ± 95 %", f"minus {first} ± 95 %"
+    return Grid(["arm", metric, minus, "95 % over examples", "extra weights", "time"], body)
 
 
 def method_note(comparison: Comparison) -> str:
-    """Say in one sentence how the intervals were made."""
+    """Return one sentence on how the intervals were made."""
     n_seeds = len(comparison.arms[0].per_seed)
     drawn = f"{comparison.n_examples:,} test examples"
     if comparison.n_groups is not None:
@@ -53,37 +95,30 @@ def method_note(comparison: Comparison) -> str:
 
 
 def markdown_table(comparison: Comparison) -> str:
-    """Return the table in Markdown, then the verdicts and how the intervals were made."""
-    names = header(comparison)
-    lines = [names, ["---", *["---:"] * (len(names) - 1)], *rows(comparison)]
-    table = "\n".join("| " + " | ".join(_markdown_cell(cell) for cell in line) + " |" for line in lines)
-    verdicts = "\n".join(f"- {_markdown_cell(sentence)}" for sentence in comparison.verdicts)
-    return f"{table}\n\n{verdicts}\n\n{method_note(comparison)}\n"
+    """Return a comparison in Markdown, then the verdicts and how the intervals were made."""
+    return f"{comparison_grid(comparison).to_markdown(comparison.verdicts)}\n{method_note(comparison)}\n"
 
 
 def terminal_table(comparison: Comparison) -> Table:
-    """Return the table for rich."""
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(caption=Text(method_note(comparison)), caption_justify="left")
-    for at, name in enumerate(header(comparison)):
-        table.add_column(Text(name), justify="left" if at == 0 else "right", no_wrap=at == 3)
-    for row in rows(comparison):
-        table.add_row(*(Text(cell) for cell in row))  # Text: a name such as "[bold]" is a name, not markup
-    return table
+    """Return a comparison as a table for rich."""
+    return comparison_grid(comparison).to_terminal(caption=method_note(comparison), no_wrap=3)
 
 
-def _reach(interval: Interval | None) -> str:
+def half_width(interval: Interval | None, scale: float = 1.0, digits: int = 3) -> str:
     """Return half the width of a t-interval, which is symmetric; nothing with one seed."""
-    return "" if interval is None else f" ± {(interval[1] - interval[0]) / 2:.3f}"
+    return "" if interval is None else f" ± {scale * (interval[1] - interval[0]) / 2:.{digits}f}"
 
 
-def _time(seconds: float | None) -> str:
+def duration(seconds: float | None) -> str:
+    """Return a time in seconds or minutes; nothing if it is unknown."""
     if seconds is None:
         return ""
     return f"{seconds:.1f} s" if seconds < 120 else f"{seconds / 60:.1f} min"
 
 
-def _markdown_cell(cell: str) -> str:
+def _markdown(cell: str) -> str:
     return cell.replace("\\", "\\\\").replace("|", "\\|").replace("<", "&lt;").replace("\n", " ")
+
+
+def _latex(cell: str) -> str:
+    return "".join(_LATEX.get(sign, sign) for sign in cell)

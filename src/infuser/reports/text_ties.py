@@ -7,7 +7,7 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from infuser.reports.parts import escaped
+from infuser.reports.page import escaped
 from infuser.reports.text_lines import CELL, MARGIN, MARK, Box, written
 from infuser.types import Annotations, Link
 

@@ -18,8 +18,8 @@ from starlette.routing import Route
 
 from infuser.analysis.explanation import Explanation
 from infuser.errors import InfuserError, InputError
+from infuser.reports.explanation_page import explanation_parts
 from infuser.reports.page import look_css, look_js
-from infuser.reports.sections import explanation_parts
 from infuser.viewer.guard import LOOPBACK, Guard, error_response, failure_response, json_response
 from infuser.viewer.limits import Buckets, BusyError, Limits, ModelThread
 from infuser.viewer.request import ViewRequest, read_body, request_of

@@ -16,8 +16,8 @@ from tiny_infusions import KNOWN_TEXT, infuse_tiny
 from infuser.analysis.explain import explain as explain_text
 from infuser.analysis.explanation import Explanation
 from infuser.linking.mentions import Mention, ScoredCandidate
-from infuser.reports.charts import COLOURS
-from infuser.reports.sections import explanation_parts, explanation_section
+from infuser.reports.explanation_page import explanation_parts, explanation_section
+from infuser.reports.figures import COLOURS
 from infuser.types import Annotations, Link, Span, Term, join_pair
 
 Explain = Callable[..., Explanation]

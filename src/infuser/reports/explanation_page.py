@@ -1,28 +1,43 @@
-"""An explanation as parts of a page: answer, what was found, decisions, maps, attention and what changed most."""
+"""An explanation on a page: answer, what was found, decisions, maps, attention and the largest changes."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from infuser.analysis.explanation import ROUNDING, Explanation, shown
-from infuser.reports.charts import COLOURS
+from infuser.errors import InputError
+from infuser.files import write_whole
 from infuser.reports.decisions import answer_table, mentions_table, triples_as_found, triples_table
-from infuser.reports.grids import heat_map
-from infuser.reports.heatmap import attention_limits
+from infuser.reports.figures import COLOURS
+from infuser.reports.grids import attention_panels, heat_map, map_panel
 from infuser.reports.marked_text import marked_figure, ties_in_words
-from infuser.reports.parts import escaped, soft, table
+from infuser.reports.page import document, escaped, section, soft, table
 from infuser.types import join_pair
 
 
+def write_explanation(explanations: Explanation | Sequence[Explanation], path: str | Path) -> Path:
+    """Write one self-contained page that shows what knowledge changed in one text or in several."""
+    several = [explanations] if isinstance(explanations, Explanation) else list(explanations)
+    if not several:
+        raise InputError("Nothing to write: the list of explanations is empty. Explain at least one text.")
+    if len(several) == 1:
+        title, parts = several[0].title, [explanation_section(several[0])]
+    else:
+        title = f"What knowledge changed in {len(several)} texts"
+        parts = [section(one.title, explanation_section(one)) for one in several]
+    return write_whole(path, document(title, parts))
+
+
 def explanation_section(explanation: Explanation) -> str:
-    """Return the part of a page that tells one explanation, without its title."""
+    """Return one explanation for a page, without its title."""
     sides = [side for side in (explanation.text, explanation.pair) if side]
     quotes = "".join(f"<blockquote>{escaped(side)}</blockquote>" for side in sides)
     return f"<section>{quotes}{''.join(explanation_parts(explanation).values())}</section>"
 
 
 def explanation_parts(explanation: Explanation) -> dict[str, str]:
-    """Return the pieces of a page that tell one explanation, each with its heading; "" where there is nothing to show.
+    """Return the pieces of one explanation, each with its heading; "" where there is nothing to show.
 
     Every piece is well-formed XML and escaped.
     """
@@ -91,7 +106,7 @@ def _maps(explanation: Explanation) -> str:
         return name in explanation.found and bool(explanation.found[name].candidates)
 
     figures = [
-        heat_map(drawn, explanation.words, columns, title=name, top=max(1.0, float(drawn.max())))
+        map_panel(drawn).to_html(explanation.words, columns, title=name)
         if drawn.any()
         else f"<figure><figcaption>{escaped(name)} <small>ties no words of this text</small></figcaption></figure>"
         for name, drawn in explanation.maps.items()
@@ -125,27 +140,17 @@ def _heads(explanation: Explanation) -> str:
 
 
 def _attention(explanation: Explanation) -> str:
-    top, change = attention_limits(explanation)
-    words, about = explanation.words, explanation.place
-    told = "Row reads column. Attention is coloured on a square-root scale so that small weights show"
+    panels = dict(
+        zip(("without knowledge", "with knowledge", "difference"), attention_panels(explanation), strict=True)
+    )
+    how = "Row reads column. Attention is coloured on a square-root scale so that small weights show"
     if _is_compared(explanation):
-        told += "; in the difference orange is more and purple is less."
-        figures = [
-            heat_map(explanation.plain, words, words, title="without knowledge", about=about, top=top, scale="root"),
-            heat_map(explanation.infused, words, words, title="with knowledge", about=about, top=top, scale="root"),
-            heat_map(
-                *(explanation.difference, words, words),
-                title="difference",
-                about=about,
-                top=change,
-                scale="root",
-                signed=True,
-            ),
-        ]
+        how += "; in the difference orange is more and purple is less."
     else:
-        told += "."
-        figures = [heat_map(explanation.plain, words, words, title="attention", about=about, top=top, scale="root")]
-    return f'<h3>Attention of {escaped(explanation.place)}</h3>{soft(told)}<div class="panels">{"".join(figures)}</div>'
+        how, panels = f"{how}.", {"attention": panels["without knowledge"]}
+    words, place = explanation.words, explanation.place
+    figures = [panel.to_html(words, words, title=title, about=place) for title, panel in panels.items()]
+    return f'<h3>Attention of {escaped(place)}</h3>{soft(how)}<div class="panels">{"".join(figures)}</div>'
 
 
 def _changes(explanation: Explanation) -> str:
@@ -154,25 +159,25 @@ def _changes(explanation: Explanation) -> str:
     rows = []
     for row, column in explanation.largest_changes():
         before, after = explanation.plain[row, column], explanation.infused[row, column]
-        pair = f"{_told_apart(explanation.words, row)} → {_told_apart(explanation.words, column)}"
+        pair = f"{_numbered(explanation.words, row)} → {_numbered(explanation.words, column)}"
         rows.append((pair, f"{before:.3f}", f"{after:.3f}", f"{after - before:+.3f}"))
-    told = table(["word → word", "without", "with", "change"], rows)
-    return f"<h3>Largest changes</h3>{told if rows else '<p>Knowledge did not change this attention.</p>'}"
+    changed = table(["word → word", "without", "with", "change"], rows)
+    return f"<h3>Largest changes</h3>{changed if rows else '<p>Knowledge did not change this attention.</p>'}"
 
 
-def _told_apart(words: Sequence[str], at: int) -> str:
+def _numbered(words: Sequence[str], at: int) -> str:
     """Return a word fit to be read, with its number if the text has it more than once: "and (2)"."""
     number = f" ({words[: at + 1].count(words[at])})" if words.count(words[at]) > 1 else ""
     return shown(words[at]) + number
 
 
 def _is_compared(explanation: Explanation) -> bool:
-    """Tell whether there is a reading with knowledge to compare with; a plain encoder has one attention only."""
+    """Return whether there is a reading with knowledge to compare with; a plain encoder has one attention only."""
     # every source of an infused model has a map unless it is off
     return bool(explanation.maps or explanation.mentions or _all_off(explanation) or explanation.difference.any())
 
 
 def _all_off(explanation: Explanation) -> bool:
-    """Tell whether all knowledge of an infused model is off; a relation model only relates what its sources find."""
+    """Return whether all knowledge of an infused model is off; a relation model only relates what its sources find."""
     is_infused = bool(explanation.found) and explanation.triples is None
     return is_infused and set(explanation.off) >= set(explanation.found)
