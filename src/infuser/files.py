@@ -79,6 +79,14 @@ def write_whole(path: str | Path, content: str | bytes) -> Path:
     return Path(path)
 
 
+def check_writable(folder: str | Path, what: str) -> None:
+    """Raise unless a folder can be made and written to; `what` names the option or setting that chose it."""
+    place = Path(folder).resolve()
+    there = next(one for one in (place, *place.parents) if one.exists())
+    if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
+        raise InputError(f"{what}: nothing can be written in {str(there)!r}. Choose a folder you may write to.")
+
+
 def _clear_left_overs(folder: Path) -> None:
     """Remove the drafts of processes that were killed; a living one holds its draft."""
     for draft in folder.parent.glob(f".{folder.name}.*.part"):

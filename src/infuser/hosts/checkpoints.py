@@ -40,6 +40,14 @@ def find_checkpoint(name: str, progress: Progress | None = None) -> str:
     return name
 
 
+def short_name(name: str) -> str:
+    """Return a name for reports: that of a folder, with the run's for RUN/model, or the hub id or asset as it is."""
+    path = Path(name).resolve()
+    if not path.exists():
+        return name
+    return f"{path.parent.name}/{path.name}" if path.name == "model" else path.name
+
+
 def is_infused(folder: str | Path) -> bool:
     """Return whether a folder holds a saved infused model."""
     return (Path(folder) / CARD).exists()

@@ -13,9 +13,9 @@ from relation_texts import SHAPES, shaped_texts
 from sklearn.metrics import precision_recall_fscore_support
 
 from infuser import infuse
+from infuser.analysis.probe.relation_fits import find_confusions, find_importance, grow_tree, score_answers
 from infuser.analysis.probe.relation_knowledge import score_knowledge
-from infuser.analysis.probe.relation_parts import find_confusions, find_importance, grow_tree, score_answers
-from infuser.analysis.probe.relation_rows import Rows, Seen, choose_rows, split_texts
+from infuser.analysis.probe.relation_rows import RowFeatures, TripleRows, choose_rows, split_texts
 from infuser.analysis.probe.relations import (
     ProbedEncoder,
     ProbeSettings,
@@ -123,7 +123,7 @@ def test_a_fresh_infusion_is_read_as_the_plain_encoder_and_its_control_is_plain(
 def test_the_same_data_and_seed_give_the_same_numbers_to_the_last_digit(whole: ProbedEncoder) -> None:
     again = probed(ProbeSettings(scores=True, curve_rows=80))
     assert probe_report([again]).to_json() == probe_report([whole]).to_json()
-    assert again.entity_scores == whole.entity_scores and again.relation_scores == whole.relation_scores
+    assert again.knowledge == whole.knowledge
     assert probed(replace(QUICK, seed=1)).reading.importance_gate != whole.reading.importance_gate
 
 
@@ -249,7 +249,7 @@ def test_a_relation_or_entity_is_known_as_far_as_its_held_out_triples_are_told()
     truth = np.array([text.triples[0].relation for text in texts], dtype=object)
     values = np.zeros((16, 1, 1, 1), np.float32)
     values[:8] = 9
-    seen = Seen.whole(Rows(texts, truth, np.arange(16)), Features(values, np.ones(16, bool)))
+    seen = RowFeatures.whole(TripleRows(texts, truth, np.arange(16)), Features(values, np.ones(16, bool)))
     found = score_knowledge([seen], folds=4, seed=1)
     relations, entities = found.relations, found.entities
     assert (found.held_out_by, found.n_unlearned) == ("text and pair", 0)
@@ -273,7 +273,7 @@ def test_no_classifier_has_seen_a_pair_of_entities_or_a_text_that_it_is_asked_ab
     ]
     truth = np.array([text.triples[0].relation for text in texts], dtype=object)
     values = np.eye(4, dtype=np.float32)[np.arange(12) % 4].reshape(12, 1, 1, 4)
-    seen = Seen.whole(Rows(texts, truth, np.arange(12)), Features(values, np.ones(12, bool)))
+    seen = RowFeatures.whole(TripleRows(texts, truth, np.arange(12)), Features(values, np.ones(12, bool)))
     assert [one.score for one in score_knowledge([seen], folds=3).relations] == [0.0] * 4
     with pytest.raises(InputError, match="cannot be parted"):
         score_knowledge([seen.part(np.array([0]))])
@@ -286,7 +286,9 @@ def test_scores_that_rest_on_seen_pairs_or_on_one_relation_are_told() -> None:
     # without the only "of" all others are "near": a classifier that would be sure of everything
     truth = np.array(["near"] * 5 + ["of"], dtype=object)
     values = np.arange(6, dtype=np.float32).reshape(6, 1, 1, 1)
-    alone = score_knowledge([Seen.whole(Rows(texts, truth, np.arange(6)), Features(values, np.ones(6, bool)))], folds=3)
+    alone = score_knowledge(
+        [RowFeatures.whole(TripleRows(texts, truth, np.arange(6)), Features(values, np.ones(6, bool)))], folds=3
+    )
     assert alone.held_out_by == "text" and alone.n_unlearned == 2
     assert max(one.score for one in alone.relations) < 0.8
     tied = [

@@ -14,11 +14,11 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from tqdm.auto import tqdm
 from transformers import PreTrainedModel
 
 from infuser.errors import InputError
 from infuser.hosts import anatomy_of, is_new_weight
+from infuser.progress import progress_bar
 
 _SAME = 1e-7
 """Singular values nearer to each other than this share of the largest are the same in single precision."""
@@ -39,13 +39,13 @@ def corresponding_angles(
         raise InputError(f"n_points is {n_points}; give at least 1.")
     layers = list(_layers(pretrained, tuned))
     n_matrices = sum(len(matrices) for matrices in layers)
-    with tqdm(total=n_matrices, desc="angles", unit="matrix", disable=not progress) as bar:
+    with progress_bar("angles", n_matrices, unit="matrices", shown=None if progress else False) as bar:
         found = {}
         for number, matrices in enumerate(layers):
             curves = []
             for one, other in matrices:
                 curves.append(cosines(one, other))
-                bar.update()
+                bar.advance()
             found[f"layer {number}"] = _binned(curves, n_points)
     return found
 

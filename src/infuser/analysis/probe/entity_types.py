@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from infuser.analysis.probe.mentions import Example, Mention, find_mentions, text_batches
+from infuser.analysis.probe.mentions import Example, ProbedMention, find_mentions, text_batches
 from infuser.errors import InputError
 from infuser.hosts import answering
 from infuser.knowledge.entity_scores import EntityScore
@@ -110,7 +110,7 @@ def typed_scores(
 def pool(
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
-    mentions: Sequence[Mention],
+    mentions: Sequence[ProbedMention],
     *,
     batch_size: int = 32,
     progress: bool = False,
@@ -148,8 +148,8 @@ def share_a_name(entities: Ints, names: Sequence[str]) -> Ints:
 
 
 def _with_types(
-    mentions: Sequence[Mention], types: Mapping[str, str] | None, folds: int
-) -> tuple[list[Mention], dict[str, str]]:
+    mentions: Sequence[ProbedMention], types: Mapping[str, str] | None, folds: int
+) -> tuple[list[ProbedMention], dict[str, str]]:
     """Return the mentions of entities that can be probed, and the type of each such entity, sorted by key."""
     type_of: dict[str, str] = {}
     labels: dict[str, Counter[str]] = {}

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import numpy as np
 
-from infuser.analysis.probe.relation_parts import (
+from infuser.analysis.probe.relation_fits import (
     find_confusions,
     find_importance,
     grow_tree,
     score_answers,
     scores_by_relation,
 )
-from infuser.analysis.probe.relation_rows import Ints, Seen, choose_rows
+from infuser.analysis.probe.relation_rows import Ints, RowFeatures, choose_rows
 from infuser.analysis.probe.result import EncoderReading, ProbeReport
 from infuser.relations.classifier import Linear
 from infuser.relations.examples import NO_RELATION, RelationText
@@ -38,7 +38,7 @@ def report_fitted(
     rows = choose_rows(test, relations=model.model_.relations, seed=model.seed)
     with tempfile.TemporaryDirectory(prefix="infuser-relations-", ignore_cleanup_errors=True) as folder:
         features = write_features(model.reader(), rows.texts, Path(folder) / "test.npy", progress=progress)
-        seen = Seen.whole(rows, features)
+        seen = RowFeatures.whole(rows, features)
         reading = _read(model, seen, name)
         n_lost = int((~seen.readable).sum())
         facts = {
@@ -61,7 +61,7 @@ def report_fitted(
     return ProbeReport((reading,), model.labels_, tuple(notes), facts, versions)
 
 
-def _read(model: AttentionRelations, seen: Seen, name: str) -> EncoderReading:
+def _read(model: AttentionRelations, seen: RowFeatures, name: str) -> EncoderReading:
     gate, which = model.model_.gate, _relations_only(model.model_.which)
     asked, right = seen.balanced()
     said = _answers(gate, seen, asked)
@@ -98,7 +98,7 @@ def _relations_only(which: Linear) -> Linear:
     return Linear(tuple(which.classes[place] for place in kept), which.mean, which.scale, weights, bias)
 
 
-def _answers(model: Linear, seen: Seen, places: Ints) -> list[str]:
+def _answers(model: Linear, seen: RowFeatures, places: Ints) -> list[str]:
     """Return the most probable class of each of some rows."""
     best = model.probabilities(seen.matrix(places)).argmax(axis=1)
     return [model.classes[number] for number in best.tolist()]

@@ -16,11 +16,12 @@ from typing import Any, Literal
 import numpy as np
 import torch
 from torch import Tensor
-from transformers import AutoConfig, PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from infuser.analysis.probe.mentions import Example, Mention, find_mentions, text_batches
-from infuser.errors import CheckpointError, HostError, InputError
+from infuser.analysis.probe.mentions import Example, ProbedMention, find_mentions, text_batches
+from infuser.errors import HostError, InputError
 from infuser.hosts import answering
+from infuser.hosts.checkpoints import read_config
 from infuser.knowledge.entity_scores import EntityScore
 from infuser.types import Source
 
@@ -77,16 +78,12 @@ def masked_scores(
 
 
 def has_masked_head(checkpoint: str | Path) -> bool:
-    """Tell whether a checkpoint was saved with a head for masked words; if not, transformers makes up a random one."""
-    try:
-        config = AutoConfig.from_pretrained(str(checkpoint))
-    except (OSError, ValueError) as error:
-        raise CheckpointError(f"Cannot read the config of {str(checkpoint)!r}: {str(error).splitlines()[0]}") from error
-    saved = config.architectures or ()
+    """Return whether a checkpoint was saved with a head for masked words; if not, transformers makes a random one."""
+    saved = read_config(str(checkpoint)).get("architectures") or ()
     return any(name.endswith("ForMaskedLM") or name in ("AlbertForPreTraining", "BertForPreTraining") for name in saved)
 
 
-def _inside(ids: Tensor, mentions: Sequence[Mention]) -> Tensor:
+def _inside(ids: Tensor, mentions: Sequence[ProbedMention]) -> Tensor:
     """Return (batch, seq) True at the pieces of the one mention of each text."""
     inside = torch.zeros_like(ids, dtype=torch.bool)
     for row, one in enumerate(mentions):

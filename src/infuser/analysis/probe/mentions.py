@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from typing import Any, TypeAlias
 
 from torch import Tensor
-from tqdm.auto import tqdm
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from infuser.errors import InputError
 from infuser.hosts.loading import longest_input
+from infuser.progress import progress_bar
 from infuser.signals.align import align
 from infuser.signals.collator import Collator
 from infuser.signals.examples import Row, read_rows
@@ -32,7 +32,7 @@ _AT_ONCE = 256
 
 
 @dataclass(frozen=True, slots=True)
-class Mention:
+class ProbedMention:
     """One mention of an entity in one text."""
 
     key: str
@@ -67,7 +67,7 @@ def find_mentions(
     *,
     max_mentions: int = 8,
     progress: bool = False,
-) -> list[Mention]:
+) -> list[ProbedMention]:
     """Return up to `max_mentions` mentions of each entity that the model can read, sorted by key, then by content.
 
     Examples come with annotations, as `Collator.annotate` gives them; for those that do not, the sources are asked.
@@ -76,15 +76,15 @@ def find_mentions(
         raise InputError(f"max_mentions={max_mentions}: at least one mention of an entity must be read.")
     collator = Collator(tokenizer, sources, max_length=longest_input(model, tokenizer))
     rows = read_rows(examples)[0] if len(examples) else []
-    of_key: dict[str, dict[bytes, Mention]] = {}
-    with tqdm(total=len(rows), desc="finding mentions", unit="text", disable=not progress) as bar:
+    of_key: dict[str, dict[bytes, ProbedMention]] = {}
+    with progress_bar("finding mentions", len(rows), unit="texts", shown=None if progress else False) as bar:
         for first in range(0, len(rows), _AT_ONCE):
             some = rows[first : first + _AT_ONCE]
             for mention in _mentions(collator, some, _found(collator, some)):
                 same = of_key.setdefault(mention.key, {})
                 # two sources may name its kind differently: the data's order must not decide
                 same[mention.mark] = max(mention, same.get(mention.mark, mention), key=lambda one: one.label)
-            bar.update(len(some))
+            bar.advance(len(some))
     return [
         mention
         for _, all_of_it in sorted(of_key.items())
@@ -94,18 +94,19 @@ def find_mentions(
 
 def _found(collator: Collator, rows: Sequence[Row]) -> list[tuple[Annotations, ...]]:
     """Return what is annotated in each row; the sources are asked for rows that do not say."""
-    unasked = [row for row in rows if row.annotations is None]
-    if unasked and not collator.sources:
+    missing = [row for row in rows if row.annotations is None]
+    if missing and not collator.sources:
         raise InputError(
-            f"{unasked[0].text[:40]!r} has no annotations, so nothing says which entities it mentions. Give sources, "
+            f"{missing[0].text[:40]!r} has no annotations, so nothing says which entities it mentions. Give sources, "
             "or examples with the annotations that Collator.annotate made."
         )
-    asked = collator.annotate([row.text for row in unasked], [row.pair for row in unasked]) if unasked else []
-    answers = iter(asked)
+    answers = iter(collator.annotate([row.text for row in missing], [row.pair for row in missing]) if missing else [])
     return [next(answers) if row.annotations is None else row.annotations for row in rows]
 
 
-def _mentions(collator: Collator, rows: Sequence[Row], found: Sequence[tuple[Annotations, ...]]) -> Iterator[Mention]:
+def _mentions(
+    collator: Collator, rows: Sequence[Row], found: Sequence[tuple[Annotations, ...]]
+) -> Iterator[ProbedMention]:
     limit = collator.max_length
     encoding = collator.tokenizer(
         tokenizer_inputs(collator.tokenizer, rows, limit),
@@ -124,18 +125,18 @@ def _mentions(collator: Collator, rows: Sequence[Row], found: Sequence[tuple[Ann
                     yield _mention(row, span, place, len(offsets))
 
 
-def _mention(row: Row, span: Span, place: tuple[int, int], n_tokens: int) -> Mention:
+def _mention(row: Row, span: Span, place: tuple[int, int], n_tokens: int) -> ProbedMention:
     text = row.joined
     key, name = entity_key(text, span), entity_key(text, Span(span.start, span.end))
     content = f"{place} {len(row.text)} {key}\n{text}"  # with where the first side ends: a pair is no long text
     mark = hashlib.blake2b(content.encode("utf-8", "surrogatepass"), digest_size=16).digest()
-    return Mention(key, span.label, name, row, *place, n_tokens, mark)
+    return ProbedMention(key, span.label, name, row, *place, n_tokens, mark)
 
 
 def text_batches(
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
-    mentions: Sequence[Mention],
+    mentions: Sequence[ProbedMention],
     *,
     batch_size: int,
     most_tokens: int | None = None,
@@ -151,7 +152,7 @@ def text_batches(
     padding_behind.padding_side = "right"  # before a text it would move the positions that most encoders count
     collator = Collator(padding_behind, max_length=longest_input(model, tokenizer))
     order = sorted(range(len(mentions)), key=lambda place: -mentions[place].n_tokens)
-    with tqdm(total=len(order), desc="asking the encoder", unit="text", disable=not progress) as bar:
+    with progress_bar("reading mentions", len(order), unit="texts", shown=None if progress else False) as bar:
         done = 0
         while done < len(order):
             longest = mentions[order[done]].n_tokens
@@ -160,4 +161,4 @@ def text_batches(
             batch = collator([{"text": mentions[p].row.text, "pair": mentions[p].row.pair} for p in places])
             yield places, {name: tensor.to(model.device) for name, tensor in batch.items()}
             done += len(places)
-            bar.update(len(places))
+            bar.advance(len(places))

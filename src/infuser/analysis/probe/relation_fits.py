@@ -1,21 +1,26 @@
-"""Two classifiers fitted on what was read of training triples, and what they answer for test triples."""
+"""Two classifiers fitted on what was read of training triples; what they answer, confuse and weigh."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
-from infuser.analysis.probe.relation_parts import score_answers
-from infuser.analysis.probe.relation_rows import Ints, Seen
-from infuser.analysis.probe.result import Curve, ProbeScores
+from infuser.analysis.probe.relation_rows import Ints, RowFeatures
+from infuser.analysis.probe.result import Curve, Importance, ProbeScores, RelationScore
 from infuser.relations.classifier import Linear
+
+_Merge = tuple[float, float, float, float]
+"""A row of `scipy.cluster.hierarchy.linkage`."""
 
 
 @dataclass(frozen=True)
-class Answers:
-    """Two classifiers, and what they say about test triples."""
+class ProbeAnswers:
+    """Two classifiers, and what they answer about test triples."""
 
     gate: Linear
     which: Linear
@@ -32,9 +37,14 @@ class Answers:
         return score_answers(self.binary, self.truth, self.answers)
 
 
-def answer(
-    train: Seen, test: Seen, *, strength: float = 1.0, layer: int | None = None, shuffling: int | None = None
-) -> Answers:
+def fit_and_answer(
+    train: RowFeatures,
+    test: RowFeatures,
+    *,
+    strength: float = 1.0,
+    layer: int | None = None,
+    shuffling: int | None = None,
+) -> ProbeAnswers:
     """Fit gate and classifier on training triples, on one layer or all, and ask them about test triples.
 
     With `shuffling`, the seed of a shuffle, the training labels change their places first.
@@ -48,27 +58,82 @@ def answer(
     gate = Linear.fitted(train.matrix(places, layer), related, strength=strength)
     which = Linear.fitted(train.matrix(facts, layer), truth, strength=strength)
     asked, right = test.balanced()
-    said = _best(gate, test, asked, layer)
-    binary = sum(one == other for one, other in zip(said, right, strict=True)) / len(right)
+    binary = float(np.mean(np.array(_best(gate, test, asked, layer)) == np.array(right)))
     known = test.facts(which.classes)
-    return Answers(gate, which, binary, test.rows.truth[known].tolist(), _best(which, test, known, layer))
+    return ProbeAnswers(gate, which, binary, test.rows.truth[known].tolist(), _best(which, test, known, layer))
 
 
 def layer_curve(
-    train: Seen, test: Seen, *, strength: float = 1.0, tell: Callable[[int], object] = lambda n: None
+    train: RowFeatures, test: RowFeatures, *, strength: float = 1.0, advance: Callable[[int], object] = lambda n: None
 ) -> Curve:
     """Return what each layer alone reaches: (layer, accuracy of the gate, macro-F1 of the relations)."""
     curve: Curve = []
     for layer in range(train.n_layers):
-        scores = answer(train, test, strength=strength, layer=layer).scores
+        scores = fit_and_answer(train, test, strength=strength, layer=layer).scores
         curve.append((layer, scores.binary, scores.f1))
-        tell(1)
+        advance(1)
     return curve
 
 
-def _best(model: Linear, seen: Seen, places: Ints, layer: int | None) -> list[str]:
+def _best(model: Linear, seen: RowFeatures, places: Ints, layer: int | None) -> list[str]:
     """Return the most probable class of each of some rows."""
     if not len(places):
         return []
     numbers = model.probabilities(seen.matrix(places, layer)).argmax(axis=1)
     return [model.classes[number] for number in numbers.tolist()]
+
+
+def score_answers(binary: float, truth: Sequence[str], answers: Sequence[str]) -> ProbeScores:
+    """Return the accuracy of the gate as it is given, and all scores of the answers; means are over true relations."""
+    if not len(truth):
+        return ProbeScores(binary, math.nan, math.nan, math.nan, math.nan)
+    each = scores_by_relation(truth, answers, {})
+    precision, recall, f1 = np.mean([(one.precision, one.recall, one.f1) for one in each], axis=0).tolist()
+    return ProbeScores(binary, float(np.mean(np.array(truth) == np.array(answers))), precision, recall, f1)
+
+
+def scores_by_relation(
+    truth: Sequence[str], answers: Sequence[str], labels: Mapping[str, str]
+) -> tuple[RelationScore, ...]:
+    """Return the scores of each relation that is true somewhere, sorted by id; one that is never answered has 0."""
+    from sklearn.metrics import precision_recall_fscore_support
+
+    relations = sorted(set(truth))
+    if not relations:
+        return ()
+    columns = precision_recall_fscore_support(truth, answers, labels=relations, zero_division=0.0)
+    rows = zip(relations, *(column.tolist() for column in columns), strict=True)
+    return tuple(RelationScore(id, labels.get(id, ""), *scores) for id, *scores in rows)
+
+
+def find_confusions(truth: Sequence[str], answers: Sequence[str]) -> tuple[tuple[str, str, int], ...]:
+    """Return which relation was taken for which other one, and how often; the most frequent first."""
+    wrong = Counter((one, other) for one, other in zip(truth, answers, strict=True) if one != other)
+    return tuple((*pair, times) for pair, times in sorted(wrong.items(), key=lambda item: (-item[1], item[0])))
+
+
+def find_importance(model: Linear, shape: tuple[int, ...]) -> Importance:
+    """Return the mean absolute weight of each standardised feature, in the shape (layers, heads, directions)."""
+    values: Importance = np.abs(model.centred()).mean(axis=0).reshape(shape).tolist()
+    return values
+
+
+def grow_tree(model: Linear) -> tuple[tuple[_Merge, ...], tuple[tuple[str, ...], ...]]:
+    """Return the linkage of a classifier's classes by the cosine distance of their weights, and the groups in it.
+
+    A group is what stays together below 0.7 of the largest distance, where dendrograms usually change their colour.
+    """
+    from scipy.cluster.hierarchy import fcluster, linkage
+
+    if len(model.classes) < 2:
+        return (), ()
+    weights = model.centred()
+    # a relation without weights points nowhere; any direction will do, and all features alike favours none
+    weights = np.where(np.abs(weights).sum(axis=1, keepdims=True) > 0, weights, 1.0)
+    tree = np.maximum(linkage(weights, "average", metric="cosine"), 0.0)  # rounding may leave a distance below 0
+    numbers: NDArray[np.int32] = fcluster(tree, 0.7 * tree[:, 2].max(), criterion="distance")
+    groups: dict[int, list[str]] = {}
+    for relation, number in zip(model.classes, numbers.tolist(), strict=True):
+        groups.setdefault(number, []).append(relation)
+    rows: list[_Merge] = [(one, other, distance, n) for one, other, distance, n in tree.tolist()]
+    return tuple(rows), tuple(tuple(group) for group in groups.values() if len(group) > 1)

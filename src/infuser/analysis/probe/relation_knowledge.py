@@ -6,15 +6,18 @@ import warnings
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from infuser.analysis.probe.relation_rows import Seen
+from infuser.analysis.probe.relation_rows import RowFeatures
+from infuser.analysis.probe.result import EncoderReading
 from infuser.errors import InputError
-from infuser.knowledge.entity_scores import EntityScore, ScoredRelation
+from infuser.files import nan_to_null
+from infuser.knowledge.entity_scores import EntityScore, ScoredRelation, digest_of_texts, write_scores
 from infuser.relations.classifier import Linear
-from infuser.relations.examples import Triple
+from infuser.relations.examples import RelationText, Triple
 from infuser.types import Span, entity_key
 
 HOW = "relation-probe"
@@ -23,7 +26,7 @@ Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Knowledge:
+class RelationKnowledge:
     """How well relations and entities are known, and how that was held out."""
 
     relations: list[ScoredRelation] = field(default_factory=list)
@@ -35,8 +38,8 @@ class Knowledge:
 
 
 def score_knowledge(
-    seen: Sequence[Seen], *, folds: int = 5, strength: float = 1.0, seed: int = 0, by_id: bool = False
-) -> Knowledge:
+    seen: Sequence[RowFeatures], *, folds: int = 5, strength: float = 1.0, seed: int = 0, by_id: bool = False
+) -> RelationKnowledge:
     """Return how well each relation and each entity is known: how probable the right relation is, over its triples.
 
     Each triple is asked of a classifier that has learned from other texts and, as far as possible, from other pairs of
@@ -62,7 +65,31 @@ def score_knowledge(
             of_entity[key].append(probability)
     relations = [ScoredRelation(key, _mean(values), len(values)) for key, values in sorted(of_relation.items())]
     entities = [EntityScore(key, _mean(values), len(values), HOW) for key, values in sorted(of_entity.items())]
-    return Knowledge(relations, entities, held_out_by, n_unlearned)
+    return RelationKnowledge(relations, entities, held_out_by, n_unlearned)
+
+
+def write_knowledge(
+    path: Path,
+    knowledge: RelationKnowledge,
+    reading: EncoderReading,
+    *,
+    checkpoint: str,
+    texts: Sequence[RelationText],
+    seed: int,
+) -> Path:
+    """Write the scores, and what they were measured with, for the strategy `Known`."""
+    about = {
+        "checkpoint": checkpoint,
+        "measure": HOW,
+        "texts": digest_of_texts(text.text for text in texts),
+        "features": reading.features,
+        "seed": seed,
+        "held_out_by": knowledge.held_out_by,
+        "verdict": reading.verdict,
+        "accuracy": reading.scores.accuracy,
+        "controls": {name: scores.accuracy for name, scores in reading.controls.items()},
+    }
+    return write_scores(path, knowledge.entities, nan_to_null(about), knowledge.relations)
 
 
 def _key(text: str, span: Span, by_id: bool) -> str:

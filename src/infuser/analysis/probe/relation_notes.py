@@ -1,4 +1,4 @@
-"""What a probe of relations tells beside its numbers: how they were found, and what to keep in mind."""
+"""What a report says beside its numbers: how they were found, and what to keep in mind."""
 
 from __future__ import annotations
 
@@ -7,17 +7,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from infuser.analysis.probe.relation_fits import Answers
-from infuser.analysis.probe.relation_knowledge import Knowledge
-from infuser.analysis.probe.relation_rows import Seen
+from infuser.analysis.probe.relation_fits import ProbeAnswers
+from infuser.analysis.probe.relation_knowledge import RelationKnowledge
+from infuser.analysis.probe.relation_rows import RowFeatures
 from infuser.analysis.probe.result import ProbeScores
 
 if TYPE_CHECKING:
     from infuser.analysis.probe.relations import ProbeSettings
 
 
-def tell_facts(
-    settings: ProbeSettings, seen: Sequence[Seen], curves: Mapping[str, Sequence[Seen]], shape: tuple[int, ...]
+def facts_of(
+    settings: ProbeSettings,
+    seen: Sequence[RowFeatures],
+    curves: Mapping[str, Sequence[RowFeatures]],
+    shape: tuple[int, ...],
 ) -> dict[str, str]:
     """Return how it was found out: sizes, features and settings."""
     spans = "head, tail and the words that say the relation" if settings.trigger else "head and tail"
@@ -34,13 +37,13 @@ def tell_facts(
     return facts | {"Strength of the classifiers (C)": f"{settings.strength:g}", "Seed": str(settings.seed)}
 
 
-def tell_notes(
+def notes_of(
     name: str,
     settings: ProbeSettings,
-    seen: Sequence[Seen],
-    own: Answers,
+    seen: Sequence[RowFeatures],
+    own: ProbeAnswers,
     random: ProbeScores | None,
-    knowledge: Knowledge,
+    knowledge: RelationKnowledge,
 ) -> list[str]:
     """Return what to keep in mind: what was left out, and what flatters."""
     notes = []

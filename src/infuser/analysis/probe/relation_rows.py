@@ -6,8 +6,9 @@ What is chosen depends on the texts and the seed, not on the encoder, so that tw
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,12 +18,15 @@ from infuser.relations.classifier import NO, YES
 from infuser.relations.examples import NO_RELATION, RelationText, Triple
 from infuser.relations.features import Features
 from infuser.relations.negatives import sample_negatives
+from infuser.relations.readers import Format, read_relations
+from infuser.tables.skipped import Skipped
+from infuser.words import counted
 
 Ints = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
-class Rows:
+class TripleRows:
     """Some texts and, for each of their triples in order, what it is."""
 
     texts: list[RelationText]
@@ -48,7 +52,7 @@ class Rows:
         lowest: Ints = places[np.argsort(self.rank[places])][:n]
         return lowest
 
-    def kept(self, places: Ints) -> Rows:
+    def kept(self, places: Ints) -> TripleRows:
         """Return only these rows, which are in order."""
         wanted = np.zeros(len(self.truth), bool)
         wanted[places] = True
@@ -59,7 +63,7 @@ class Rows:
             if of_text.any():
                 stays = tuple(triple for triple, keep in zip(text.triples, of_text, strict=True) if keep)
                 texts.append(replace(text, triples=stays))
-        return Rows(texts, self.truth[places], self.rank[places])
+        return TripleRows(texts, self.truth[places], self.rank[places])
 
     def asked(self) -> list[tuple[str, Triple]]:
         """Return each row's text and triple."""
@@ -72,7 +76,7 @@ def choose_rows(
     relations: Collection[str] | None = None,
     per_relation: int | None = None,
     seed: int = 0,
-) -> Rows:
+) -> TripleRows:
     """Return the facts of some texts (of some relations, or at most so many of each) and as many triples that are none.
 
     None are those that the data calls so, negated ones, and for the rest pairs that nobody called a relation.
@@ -90,7 +94,7 @@ def choose_rows(
         truth += [*(fact.relation for fact in facts), *[NO_RELATION] * len(nothing)]
         of_text += [number] * len(asked[-1].triples)
         said += [one in text.triples for one in asked[-1].triples]
-    rows = Rows(asked, np.array(truth, dtype=object), np.random.default_rng(seed).permutation(len(truth)))
+    rows = TripleRows(asked, np.array(truth, dtype=object), np.random.default_rng(seed).permutation(len(truth)))
     kept = _of_each_relation(rows, per_relation)
     # pairs that nobody called a relation come from texts that are read anyway, so that the texts give nothing away
     beside = np.isin(of_text, np.array(of_text, dtype=np.int64)[kept])
@@ -98,7 +102,7 @@ def choose_rows(
     return rows.kept(np.sort(np.concatenate([kept, others])))
 
 
-def _of_each_relation(rows: Rows, per_relation: int | None) -> Ints:
+def _of_each_relation(rows: TripleRows, per_relation: int | None) -> Ints:
     """Return the places of the facts with the lowest ranks, at most so many of each relation."""
     facts = rows.lowest(rows.facts, len(rows.truth))
     if per_relation is None:
@@ -125,24 +129,42 @@ def split_texts(
     return [one for one in texts if one.text not in held], [one for one in texts if one.text in held]
 
 
-@dataclass(frozen=True)
-class Seen:
-    """Rows, and what an encoder's reading of them gave."""
+def read_texts(
+    data: Path,
+    test: Path | None = None,
+    format: Format = "auto",
+    *,
+    labels: Mapping[str, str] | None = None,
+    seed: int = 0,
+) -> tuple[list[RelationText], list[RelationText], list[str]]:
+    """Return training texts, test texts (None: a third of the others, by the seed) and what could not be read."""
+    skipped = Skipped()
+    texts = [read_relations(path, format, skipped=skipped, labels=labels) for path in (data, test) if path is not None]
+    train, tested = texts if test is not None else split_texts(texts[0], seed=seed)
+    if not skipped.n:
+        return train, tested, []
+    rows = counted(skipped.n, "row or triple", "rows or triples")
+    return train, tested, [f"{rows} could not be read: {skipped.first[0]}"]
 
-    rows: Rows
+
+@dataclass(frozen=True)
+class RowFeatures:
+    """TripleRows, and what an encoder's reading of them gave."""
+
+    rows: TripleRows
     features: Features
     """Of these rows, perhaps among others,"""
     places: Ints
     """at these places."""
 
     @classmethod
-    def whole(cls, rows: Rows, features: Features) -> Seen:
+    def whole(cls, rows: TripleRows, features: Features) -> RowFeatures:
         """Return rows with features of exactly these."""
         return cls(rows, features, np.arange(len(rows.truth)))
 
-    def part(self, places: Ints) -> Seen:
+    def part(self, places: Ints) -> RowFeatures:
         """Return only these rows, with the same features."""
-        return Seen(self.rows.kept(places), self.features, self.places[places])
+        return RowFeatures(self.rows.kept(places), self.features, self.places[places])
 
     @property
     def readable(self) -> NDArray[np.bool_]:

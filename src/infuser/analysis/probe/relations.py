@@ -17,23 +17,26 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from tqdm.auto import tqdm
 from transformers import AutoModel, PreTrainedModel, PreTrainedTokenizerBase
 
-from infuser.analysis.probe.relation_fits import answer, layer_curve
-from infuser.analysis.probe.relation_knowledge import Knowledge, score_knowledge
-from infuser.analysis.probe.relation_notes import tell_facts, tell_notes
-from infuser.analysis.probe.relation_parts import (
+from infuser.analysis.probe.relation_fits import (
     find_confusions,
     find_importance,
+    fit_and_answer,
     grow_tree,
+    layer_curve,
     scores_by_relation,
 )
-from infuser.analysis.probe.relation_rows import Rows, Seen, choose_rows
+from infuser.analysis.probe.relation_knowledge import RelationKnowledge, score_knowledge
+from infuser.analysis.probe.relation_notes import facts_of, notes_of
+from infuser.analysis.probe.relation_rows import RowFeatures, TripleRows, choose_rows
 from infuser.analysis.probe.result import EncoderReading, ProbeReport
 from infuser.errors import InputError
 from infuser.hosts import plain_config
-from infuser.knowledge.entity_scores import EntityScore, ScoredRelation
+from infuser.hosts.checkpoints import short_name
+from infuser.hosts.loading import to_fastest_device
+from infuser.progress import progress_bar
+from infuser.relations.encoders import Encoder
 from infuser.relations.examples import RelationText, relation_labels
 from infuser.relations.features import FeatureSettings, Kind, Pooling, SpanReader, write_features
 from infuser.types import Source
@@ -65,7 +68,7 @@ class ProbeSettings:
     shuffled: bool = True
     """Also learn labels that are shuffled between the training triples."""
     scores: bool = False
-    """Also score each relation and entity, by cross-validation over all triples: `relation_scores`, `entity_scores`."""
+    """Also score each relation and entity, by cross-validation over all triples: `ProbedEncoder.knowledge`."""
     by_id: bool = False
     """Entities go by the ids of their spans; otherwise by their words, as ids of some formats count within a text."""
     strength: float = 1.0
@@ -79,7 +82,7 @@ class ProbedEncoder:
     """What a probe found out about one encoder."""
 
     reading: EncoderReading
-    knowledge: Knowledge
+    knowledge: RelationKnowledge
     """How probable the right relation is to a classifier that has not seen the triple; empty unless asked for."""
     facts: dict[str, str]
     """How it was found out."""
@@ -87,16 +90,6 @@ class ProbedEncoder:
     """What to keep in mind."""
     labels: dict[str, str]
     """Relation id to its name."""
-
-    @property
-    def relation_scores(self) -> list[ScoredRelation]:
-        """How well it knows each relation."""
-        return self.knowledge.relations
-
-    @property
-    def entity_scores(self) -> list[EntityScore]:
-        """How well it knows the relations of each entity, for the strategy `Known`."""
-        return self.knowledge.entities
 
 
 def probe_relations(
@@ -122,20 +115,20 @@ def probe_relations(
     readers = {kind: SpanReader(model, tokenizer, sources, settings=_features(settings, kind)) for kind in _KINDS}
     random = SpanReader(randomly_initialised(model, settings.seed), tokenizer, settings=_features(settings))
     with tempfile.TemporaryDirectory(prefix="infuser-probe-", ignore_cleanup_errors=True) as folder:
-        library = _Library(Path(folder), progress)
-        seen = library.read(readers[settings.kind], asked)
-        control = library.read(random, asked) if settings.control else None
-        curves: dict[str, Sequence[Seen]] = {}
+        seen = _read_rows(readers[settings.kind], asked, Path(folder, "own"), progress)
+        control = _read_rows(random, asked, Path(folder, "random"), progress) if settings.control else None
+        curves: dict[str, Sequence[RowFeatures]] = {}
         if settings.curve:
             few = [rows.first(settings.curve_rows) for rows in asked]
             for kind, reader in readers.items():
                 if kind == settings.kind:
                     curves[kind] = [one.part(places) for one, places in zip(seen, few, strict=True)]
                 else:
-                    curves[kind] = library.read(reader, [r.kept(places) for r, places in zip(asked, few, strict=True)])
+                    some = [rows.kept(places) for rows, places in zip(asked, few, strict=True)]
+                    curves[kind] = _read_rows(reader, some, Path(folder, kind), progress)
         labels = relation_labels([*train, *test])
-        told = _look(name, settings, labels, seen, control, curves, readers[settings.kind], progress)
-        return replace(told, notes=(*notes, *told.notes))
+        found = _fit_all(name, settings, labels, seen, control, curves, readers[settings.kind], progress)
+        return replace(found, notes=(*notes, *found.notes))
 
 
 def _with_trigger(settings: ProbeSettings, texts: Sequence[RelationText]) -> tuple[ProbeSettings, list[str]]:
@@ -155,31 +148,35 @@ def _with_trigger(settings: ProbeSettings, texts: Sequence[RelationText]) -> tup
     return replace(settings, trigger=not lacking), notes
 
 
-def _look(
+def _fit_all(
     name: str,
     settings: ProbeSettings,
     labels: Mapping[str, str],
-    seen: Sequence[Seen],
-    control: Sequence[Seen] | None,
-    curves: Mapping[str, Sequence[Seen]],
+    seen: Sequence[RowFeatures],
+    control: Sequence[RowFeatures] | None,
+    curves: Mapping[str, Sequence[RowFeatures]],
     reader: SpanReader,
     progress: bool,
 ) -> ProbedEncoder:
-    """Fit all classifiers on what was read, and tell."""
+    """Fit all classifiers on what was read, and report."""
     how: dict[str, Any] = {"strength": settings.strength}
+    random = shuffled = None
+    knowledge = RelationKnowledge()
     n_layers = sum(one[0].n_layers for one in curves.values())
     n_fits = 1 + (control is not None) + settings.shuffled + n_layers + settings.scores
-    with tqdm(total=n_fits, desc="fitting classifiers", disable=not progress) as bar:
-        own = answer(*seen, **how)
-        bar.update()
-        random = None if control is None else answer(*control, **how)
-        bar.update(control is not None)
-        shuffled = answer(*seen, shuffling=settings.seed, **how) if settings.shuffled else None
-        bar.update(settings.shuffled)
-        layers = {kind: layer_curve(*of_kind, tell=bar.update, **how) for kind, of_kind in curves.items()}
-        scored = settings.scores
-        knowledge = score_knowledge(seen, seed=settings.seed, by_id=settings.by_id, **how) if scored else Knowledge()
-        bar.update(settings.scores)
+    with progress_bar("fitting classifiers", n_fits, shown=None if progress else False) as bar:
+        own = fit_and_answer(*seen, **how)
+        bar.advance()
+        if control is not None:
+            random = fit_and_answer(*control, **how)
+            bar.advance()
+        if settings.shuffled:
+            shuffled = fit_and_answer(*seen, shuffling=settings.seed, **how)
+            bar.advance()
+        layers = {kind: layer_curve(*of_kind, advance=bar.advance, **how) for kind, of_kind in curves.items()}
+        if settings.scores:
+            knowledge = score_knowledge(seen, seed=settings.seed, by_id=settings.by_id, **how)
+            bar.advance()
     linkage, clusters = grow_tree(own.which)
     of_heads = settings.kind == "attention"  # the states of a layer have no names that say anything
     reading = EncoderReading(
@@ -198,10 +195,10 @@ def _look(
         linked=own.which.classes,
         clusters=clusters,
     )
-    told = tell_facts(settings, seen, curves, reader.shape)
-    notes = tell_notes(name, settings, seen, own, reading.control, knowledge)
+    facts = facts_of(settings, seen, curves, reader.shape)
+    notes = notes_of(name, settings, seen, own, reading.control, knowledge)
     named = {relation: labels[relation] for relation in own.which.classes}
-    return ProbedEncoder(reading, knowledge, told, tuple(notes), named)
+    return ProbedEncoder(reading, knowledge, facts, tuple(notes), named)
 
 
 def probe_report(
@@ -209,14 +206,41 @@ def probe_report(
 ) -> ProbeReport:
     """Return the report about one encoder, or the comparison of two; the first is the one compared with."""
     labels = {relation: label for one in reversed(probed) for relation, label in one.labels.items()}
-    told = dict(facts or {})
+    all_facts = dict(facts or {})
     for fact in dict.fromkeys(fact for one in probed for fact in one.facts):
         values = {one.reading.name: one.facts[fact] for one in probed if fact in one.facts}
-        alike = len(set(values.values())) == 1
-        told |= {fact: next(iter(values.values()))} if alike else {f"{fact}, {of}": one for of, one in values.items()}
+        if len(set(values.values())) == 1:
+            all_facts[fact] = next(iter(values.values()))
+        else:
+            all_facts |= {f"{fact}, {name}": value for name, value in values.items()}
     kept = dict.fromkeys([*notes, *(note for one in probed for note in one.notes)])
     versions = {**installed_versions(), "scikit-learn": version("scikit-learn")}
-    return ProbeReport(tuple(one.reading for one in probed), labels, tuple(kept), told, versions)
+    return ProbeReport(tuple(one.reading for one in probed), labels, tuple(kept), all_facts, versions)
+
+
+def probe_encoders(
+    encoders: Sequence[Encoder],
+    train: Sequence[RelationText],
+    test: Sequence[RelationText],
+    *,
+    settings: ProbeSettings | None = None,
+    progress: bool = False,
+) -> list[ProbedEncoder]:
+    """Probe encoders with the same texts, each on the fastest device; entities are scored for the first one alone."""
+    settings = settings or ProbeSettings()
+    return [
+        probe_relations(
+            to_fastest_device(encoder.model),
+            encoder.tokenizer,
+            train,
+            test,
+            sources=encoder.sources,
+            name=short_name(encoder.base or "encoder"),
+            settings=replace(settings, scores=settings.scores and not place),
+            progress=progress,
+        )
+        for place, encoder in enumerate(encoders)
+    ]
 
 
 def randomly_initialised(model: PreTrainedModel, seed: int = 0) -> PreTrainedModel:
@@ -234,7 +258,7 @@ def _features(settings: ProbeSettings, kind: Kind | None = None) -> FeatureSetti
     return FeatureSettings(kind or settings.kind, settings.pooling, bool(settings.trigger))
 
 
-def _check(asked: Sequence[Rows], settings: ProbeSettings) -> None:
+def _check(asked: Sequence[TripleRows], settings: ProbeSettings) -> None:
     train, test = (sorted(set(rows.truth[rows.facts])) for rows in asked)
     wanted = "" if settings.relations is None else f" (of {', '.join(sorted(settings.relations)[:5])} ...)"
     if len(train) < 2:
@@ -252,17 +276,9 @@ def _check(asked: Sequence[Rows], settings: ProbeSettings) -> None:
         raise InputError(f"The texts do not state the relations {', '.join(missing)}. They state {train[:10]} ...")
 
 
-class _Library:
-    """Reads with encoders, and keeps what they say in files: states of all layers are too much for memory."""
-
-    def __init__(self, folder: Path, progress: bool) -> None:
-        self._folder, self._progress, self._n_files = folder, progress, 0
-
-    def read(self, reader: SpanReader, asked: Sequence[Rows]) -> list[Seen]:
-        """Return what one encoder says about the rows of training and test."""
-        seen = []
-        for rows in asked:
-            self._n_files += 1
-            path = self._folder / f"{self._n_files}.npy"
-            seen.append(Seen.whole(rows, write_features(reader, rows.texts, path, progress=self._progress)))
-        return seen
+def _read_rows(reader: SpanReader, asked: Sequence[TripleRows], stem: Path, progress: bool) -> list[RowFeatures]:
+    """Return what one encoder gives for the rows of training and test, in files: all layers are too much for memory."""
+    return [
+        RowFeatures.whole(rows, write_features(reader, rows.texts, Path(f"{stem}-{number}.npy"), progress=progress))
+        for number, rows in enumerate(asked)
+    ]

@@ -10,13 +10,14 @@ from typing import Any, Literal
 
 from infuser.errors import InputError
 from infuser.files import nan_to_null, null_to_nan
+from infuser.words import counted
 
 Features = Literal["attention", "embeddings"]
 Curve = list[tuple[int, float, float]]
 """(layer, binary accuracy of the gate, macro-F1 of the relations) from this layer alone."""
 Importance = list[list[list[float]]]
 """(layers, heads, directions): the mean absolute weight of a standardised feature."""
-Verdict = Literal["knows", "no evidence", "unchecked"]
+ProbeVerdict = Literal["knows", "no evidence", "unchecked"]
 Change = Literal["more", "less", "no evidence"]
 
 
@@ -96,7 +97,7 @@ class EncoderReading:
         return {name: scores for name, scores in known.items() if scores is not None}
 
     @property
-    def verdict(self) -> Verdict:
+    def verdict(self) -> ProbeVerdict:
         """Whether relations are read better than from every control that was run, beyond what chance would explain."""
         if not self.controls:
             return "unchecked"
@@ -200,7 +201,7 @@ class ProbeReport:
             for way, some in (("gained", up), ("lost", down))
             if some
         ]
-        return f"{told} It is better on {_counted(len(up))} and worse on {len(down)} ({'; '.join(most)})."
+        return f"{told} It is better on {counted(len(up), 'relation')} and worse on {len(down)} ({'; '.join(most)})."
 
     def to_json(self) -> str:
         """Return everything as JSON text, the sentence first; a number that is not finite becomes null."""
@@ -247,27 +248,23 @@ def _knowledge(name: str, reading: EncoderReading) -> str:
         return _percent(scores.binary) + (f" and {_percent(scores.accuracy)}" if several else "")
 
     beside = [f"{control} {both(of)}" for control, of in {**reading.controls, "chance": reading.chance}.items()]
-    told = (
+    sentence = (
         f"From the {reading.features} of {name}, a linear classifier tells real triples from made-up ones in "
         f"{_percent(reading.scores.binary)} of the cases"
     )
     if several:
-        told += f" and names the right one of {_counted(len(reading.relations))} in {_percent(reading.scores.accuracy)}"
+        relations = counted(len(reading.relations), "relation")
+        sentence += f" and names the right one of {relations} in {_percent(reading.scores.accuracy)}"
         beside = [f"macro-F1 {_number(reading.scores.f1)}", *beside]
-    told += f" ({'; '.join(beside)})"
     controls = {control: reading.decisive(of) for control, of in reading.controls.items()}
     strongest = max(controls, key=controls.__getitem__, default="")
     above = 100 * (reading.decisive(reading.scores) - controls.get(strongest, 0.0))
-    meaning: dict[Verdict, str] = {
+    meaning: dict[ProbeVerdict, str] = {
         "knows": f"what lies above {strongest}, {above:.1f} points, is not explained by the controls.",
         "no evidence": "no evidence that the encoder knows these relations, for a control does as well.",
         "unchecked": "no control was run, so this does not tell whether the encoder or the classifier knows it.",
     }
-    return f"{told}: {meaning[reading.verdict]}"
-
-
-def _counted(n_relations: int) -> str:
-    return f"{n_relations:,} relation{'' if n_relations == 1 else 's'}"
+    return f"{sentence} ({'; '.join(beside)}): {meaning[reading.verdict]}"
 
 
 def _percent(share: float) -> str:
