@@ -21,6 +21,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from fetching import fetch_or_skip
 from typer.testing import CliRunner
 
 from infuser import assets
@@ -417,9 +418,6 @@ def test_every_asset_has_a_digest_a_licence_and_a_name_that_is_its_key():
 
 @pytest.mark.slow
 def test_the_spacy_pipeline_is_a_folder_with_its_config():
-    try:
-        folder = assets.fetch("spacy-en")
-    except AssetError as error:
-        pytest.skip(f"cannot fetch it here: {error}")
+    folder = fetch_or_skip("spacy-en")
     assert (folder / "config.cfg").is_file()
     assert (folder / "vocab" / "strings.json").is_file()

@@ -38,24 +38,31 @@ def task_rows(n_rows: int) -> list[dict[str, Any]]:
     return rows
 
 
+def training_arguments(folder: Path, **settings: Any) -> TrainingArguments:
+    return TrainingArguments(
+        output_dir=str(folder),
+        remove_unused_columns=False,  # texts become tensors in the collator only
+        save_strategy="epoch",
+        report_to=[],
+        disable_tqdm=True,
+        use_cpu=True,
+        seed=0,
+        **settings,
+    )
+
+
 def test_trainer_trains_host_and_new_weights_and_its_checkpoint_reloads(tmp_path: Path) -> None:
     host = tiny_host("bert", "sequence-classification", num_labels=2, initializer_range=0.1)
     tokenizer = tiny_tokenizer("bert")
     infused = infuser.infuse(host.float(), sources=[Repeats()], tokenizer=tokenizer)
     before, embeddings = new_weights(infused.model), host.get_input_embeddings().weight.detach().clone()
-    arguments = TrainingArguments(
-        output_dir=str(tmp_path / "run"),
-        remove_unused_columns=False,  # texts become tensors in the collator only
+    arguments = training_arguments(
+        tmp_path / "run",
         per_device_train_batch_size=8,
         num_train_epochs=12,
         learning_rate=3e-3,
         logging_steps=4,
-        save_strategy="epoch",
         save_total_limit=1,
-        report_to=[],
-        disable_tqdm=True,
-        use_cpu=True,
-        seed=0,
     )
     trainer = Trainer(
         model=infused.model,
@@ -91,17 +98,7 @@ def test_trainer_goes_on_from_its_own_checkpoint(tmp_path: Path) -> None:
             sources=[Repeats()],
             tokenizer=tiny_tokenizer("bert"),
         )
-        arguments = TrainingArguments(
-            output_dir=str(tmp_path),
-            remove_unused_columns=False,
-            num_train_epochs=n_epochs,
-            lr_scheduler_type="constant",
-            save_strategy="epoch",
-            report_to=[],
-            disable_tqdm=True,
-            use_cpu=True,
-            seed=0,
-        )
+        arguments = training_arguments(tmp_path, num_train_epochs=n_epochs, lr_scheduler_type="constant")
         trainer = Trainer(
             model=infused.model,
             args=arguments,

@@ -11,8 +11,18 @@ from typing import Any
 import pytest
 import torch
 from miniatures import HEADS, HOSTS, tiny_host
-from tiny_infusions import KNOWN_TEXT, answer, examples, infuse_tiny, loss, plain, real_part
-from torch import Tensor, nn
+from tiny_infusions import (
+    KNOWN_TEXT,
+    answer,
+    assert_compiled_model_learns_alike,
+    examples,
+    gradients,
+    infuse_tiny,
+    loss,
+    plain,
+    real_part,
+    without_dropout,
+)
 
 import infuser
 from infuser.errors import HostError, InputError
@@ -21,22 +31,8 @@ from infuser.hosts import is_new_weight
 CAN_CHECKPOINT = [host for host in HOSTS if host != "albert"]  # transformers does not offer it for ALBERT
 
 
-def gradients(infused: infuser.Infused, head: str, batch: dict[str, Tensor]) -> dict[str, Tensor]:
-    infused.model.zero_grad()
-    loss(infused.model, batch, head).backward()
-    return {name: w.grad.clone() for name, w in infused.model.named_parameters() if w.grad is not None}
-
-
 def trainable(host: str, head: str, **changes: Any) -> infuser.Infused:
-    """Return an infused model in training mode whose dropout drops nothing, so that it can be compared."""
-    infused = infuse_tiny(host, head, **changes)
-    for module in infused.model.train().modules():
-        if isinstance(module, nn.Dropout):
-            module.p = 0.0
-    for name, value in list(vars(infused.model.config).items()):
-        if "dropout" in name and isinstance(value, float):
-            setattr(infused.model.config, name, 0.0)
-    return infused
+    return without_dropout(infuse_tiny(host, head, **changes))
 
 
 @pytest.mark.parametrize("host", CAN_CHECKPOINT)
@@ -44,10 +40,10 @@ def test_gradient_checkpointing_gives_the_same_gradients(host: str) -> None:
     infused = trainable(host, "token-classification", num_hidden_layers=3)
     batch = infused.collator()(examples("token-classification"))
     assert "knowledge_terms" in batch
-    expected = gradients(infused, "token-classification", batch)
+    expected = gradients(infused.model, batch, "token-classification")
     infused.model.gradient_checkpointing_enable()
     assert infused.model.is_gradient_checkpointing
-    found = gradients(infused, "token-classification", batch)
+    found = gradients(infused.model, batch, "token-classification")
     assert found.keys() == expected.keys()
     assert any(name.endswith("gate") for name in found)  # the residual link leads from layer to layer
     assert any(name.endswith("knowledge.terms") for name in found)
@@ -60,7 +56,7 @@ def test_reentrant_checkpointing_is_refused_where_it_would_lose_the_residual_lin
     batch = infused.collator()(examples("token-classification"))
     infused.model.gradient_checkpointing_enable({"use_reentrant": True})
     with pytest.raises(InputError, match="use_reentrant"):
-        gradients(infused, "token-classification", batch)
+        gradients(infused.model, batch, "token-classification")
 
 
 def test_dropout_is_applied_in_training_only() -> None:
@@ -120,14 +116,8 @@ def test_a_model_in_half_precision_reads_knowledge(dtype: torch.dtype) -> None:
 def test_torch_compile_gives_the_same_answer_and_gradients() -> None:
     infused = trainable("bert", "sequence-classification")
     batch = infused.collator()(examples("sequence-classification"))
-    expected, told = gradients(infused, "sequence-classification", batch), answer(infused.model, batch)
-    torch._dynamo.reset()
-    compiled: Any = torch.compile(infused.model, backend="eager")
-    infused.model.zero_grad()
-    loss(compiled, batch, "sequence-classification").backward()
-    for name, weight in infused.model.named_parameters():
-        if name in expected:
-            torch.testing.assert_close(weight.grad, expected[name], atol=1e-10, rtol=1e-7, msg=name)
+    told = answer(infused.model, batch)
+    compiled = assert_compiled_model_learns_alike(infused, batch, "sequence-classification")
     torch.testing.assert_close(answer(compiled, batch), told, atol=1e-10, rtol=1e-7)
 
 

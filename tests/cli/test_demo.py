@@ -6,11 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fetching import fetch_or_skip
 from typer.testing import CliRunner
 
-from infuser import assets
 from infuser.cli import app
-from infuser.errors import AssetError
 from infuser.tasks import query_ads
 
 
@@ -18,11 +17,8 @@ from infuser.tasks import query_ads
 def test_the_demo_runs_on_the_real_encoder_and_writes_its_report(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    try:
-        for name in ("minilm", "wordnet"):
-            assets.fetch(name)
-    except AssetError as error:
-        pytest.skip(f"the assets cannot be fetched here: {error}")
+    for name in ("minilm", "wordnet"):
+        fetch_or_skip(name)
 
     def build_and_cut(*arguments: Any, **settings: Any) -> query_ads.QueryAds:
         """Build the task of the demo, but do not ask three models about all its 760 pairs."""

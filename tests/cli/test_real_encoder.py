@@ -11,19 +11,15 @@ from pathlib import Path
 
 import pytest
 from cli.commands import COLUMNS, read_json_lines, run_command
+from fetching import fetch_or_skip
 from forked import exit_codes, start_forked
 
-from infuser import assets
 from infuser.cli import app
-from infuser.errors import AssetError
 
 
 @pytest.mark.slow
 def test_minilm_is_fetched_trained_asked_and_explained(task: Path, tmp_path: Path) -> None:
-    try:
-        assets.fetch("minilm")
-    except AssetError as error:
-        pytest.skip(f"MiniLM cannot be fetched here: {error}")
+    fetch_or_skip("minilm")
     model = tmp_path / "run" / "model"
     told = run_command(
         *("train", "minilm", task / "train.csv", "--dev", task / "dev.csv", "--out", tmp_path / "run", *COLUMNS),

@@ -13,9 +13,10 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
+from fetching import fetch_or_skip
 
 from infuser import assets
-from infuser.errors import AssetError, InputError, SourceError, UnknownNameError
+from infuser.errors import InputError, SourceError, UnknownNameError
 from infuser.knowledge.facts import ENTITIES, TRIPLES
 from infuser.knowledge.readers import FORMATS, READY, guess_format, read_facts, read_ready
 from infuser.knowledge.readers.biomedical import read_biomedical
@@ -282,10 +283,7 @@ def no_garbage() -> Iterator[None]:
 @pytest.mark.usefixtures("no_garbage")
 @pytest.mark.parametrize("name", REAL)
 def test_ready_made_knowledge_is_complete(name):
-    try:
-        assets.fetch(READY[name].asset)
-    except AssetError as error:
-        pytest.skip(f"cannot fetch {name} here: {error}")
+    fetch_or_skip(READY[name].asset)
     batches = list(read_ready(name, Skipped(strict=True)))
     entities, triples = (
         pa.Table.from_batches([batch for batch in batches if batch.schema == schema], schema)
@@ -310,10 +308,7 @@ def test_ready_made_knowledge_is_complete(name):
 @pytest.mark.slow
 @pytest.mark.usefixtures("no_garbage")
 def test_the_real_mentions_are_complete():
-    try:
-        folder = assets.fetch("wikidata-small")
-    except AssetError as error:
-        pytest.skip(f"cannot fetch it here: {error}")
+    folder = fetch_or_skip("wikidata-small")
     table = pa.Table.from_batches(read_wikidata_small_mentions(folder), schema=MENTIONS)
     assert table.num_rows == 499_934
     assert len(table.column("mention").unique()) == 477_742

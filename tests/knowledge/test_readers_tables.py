@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import json
 import math
 import tempfile
@@ -14,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from packed_files import write_packed as write
 
 from infuser.errors import InputError
 from infuser.knowledge.facts import ENTITIES, TRIPLES
@@ -35,17 +35,6 @@ def read(path: Path, skipped: Skipped | None = None, **options) -> list[dict]:
 
 def triples(path: Path, skipped: Skipped | None = None, **options) -> list[tuple]:
     return [tuple(row.values()) for row in read(path, skipped, **options)]
-
-
-def write(folder: Path, name: str, content: str | bytes) -> Path:
-    path = folder / name
-    data = content.encode() if isinstance(content, str) else content
-    if name.endswith(".gz"):
-        data = gzip.compress(data, mtime=0)
-    elif name.endswith(".zst"):
-        data = pa.Codec("zstd").compress(data, asbytes=True)
-    path.write_bytes(data)
-    return path
 
 
 FACTS = [("bern", "lies on", "aare", 1.0), ("bern", "capital of", "schweiz", 0.5)]

@@ -12,8 +12,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from methods.ernie_reference import entities_of, forward
 from miniatures import Repeats, tiny_host, tiny_tokenizer
-from tiny_infusions import KNOWN_TEXT, Meanings, answer, infuse_tiny, loss, plain, real_part, shake, tiny_base
-from torch import Tensor, nn
+from tiny_infusions import (
+    KNOWN_TEXT,
+    Meanings,
+    answer,
+    assert_compiled_model_learns_alike,
+    gradients,
+    infuse_tiny,
+    loss,
+    plain,
+    real_part,
+    shake,
+    tiny_base,
+    without_dropout,
+)
+from torch import Tensor
 from transformers import BertConfig, BertModel
 
 import infuser
@@ -345,29 +358,19 @@ def _learned(name: str, weight: Tensor) -> bool:
 # It works where transformers works.
 
 
-def gradients(model: Any, batch: dict[str, Tensor]) -> dict[str, Tensor]:
-    model.zero_grad()
-    loss(model, batch, "encoder").backward()
-    return {name: weight.grad.clone() for name, weight in model.named_parameters() if weight.grad is not None}
-
-
 def infuse_for_training(n_layers: int = 4) -> tuple[infuser.Infused, dict[str, Tensor]]:
     """Return a model in training mode whose dropout drops nothing, so that it can be compared."""
-    infused = infuse_bert(dropout=0.0, host={"num_hidden_layers": n_layers})
-    for module in infused.model.train().modules():
-        if isinstance(module, nn.Dropout):
-            module.p = 0.0
-    infused.model.config.attention_probs_dropout_prob = 0.0
+    infused = without_dropout(infuse_bert(dropout=0.0, host={"num_hidden_layers": n_layers}))
     return infused, infused.batch(TEXTS, PAIRS)
 
 
 def test_gradient_checkpointing_gives_the_same_gradients() -> None:
     infused, batch = infuse_for_training()
-    expected = gradients(infused.model, batch)
+    expected = gradients(infused.model, batch, "encoder")
     assert any("to_entities" in name for name in expected)  # the entity stream leads from layer to layer
     infused.model.gradient_checkpointing_enable()
     assert infused.model.is_gradient_checkpointing
-    found = gradients(infused.model, batch)
+    found = gradients(infused.model, batch, "encoder")
     assert found.keys() == expected.keys()
     for name, gradient in expected.items():
         torch.testing.assert_close(found[name], gradient, atol=1e-12, rtol=1e-9, msg=name)
@@ -377,7 +380,7 @@ def test_reentrant_checkpointing_is_refused_where_it_would_lose_the_entity_strea
     infused, batch = infuse_for_training()
     infused.model.gradient_checkpointing_enable({"use_reentrant": True})
     with pytest.raises(InputError, match="use_reentrant"):
-        gradients(infused.model, batch)
+        gradients(infused.model, batch, "encoder")
     with torch.no_grad():
         infused.model(**batch)
 
@@ -410,14 +413,8 @@ def test_a_model_in_half_precision_reads_entities(dtype: torch.dtype) -> None:
 @pytest.mark.slow  # dynamo takes its time for the first model of a process
 def test_torch_compile_gives_the_same_answer_and_gradients() -> None:
     infused, batch = infuse_for_training(3)
-    expected, told = gradients(infused.model, batch), states_of(infused, batch)
-    torch._dynamo.reset()
-    compiled: Any = torch.compile(infused.model, backend="eager")
-    infused.model.zero_grad()
-    loss(compiled, batch, "encoder").backward()
-    for name, weight in infused.model.named_parameters():
-        if name in expected:
-            torch.testing.assert_close(weight.grad, expected[name], atol=1e-10, rtol=1e-7, msg=name)
+    told = states_of(infused, batch)
+    compiled = assert_compiled_model_learns_alike(infused, batch, "encoder")
     with torch.no_grad():
         torch.testing.assert_close(real_part(answer(compiled, batch), batch, "encoder"), told, atol=1e-10, rtol=1e-7)
 

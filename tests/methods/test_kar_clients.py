@@ -9,8 +9,20 @@ from typing import Any
 import pytest
 import torch
 from miniatures import HOSTS
-from tiny_infusions import KNOWN_TEXT, answer, examples, infuse_tiny, loss, plain, real_part, shake
-from torch import Tensor, nn
+from tiny_infusions import (
+    KNOWN_TEXT,
+    answer,
+    assert_compiled_model_learns_alike,
+    examples,
+    gradients,
+    infuse_tiny,
+    loss,
+    plain,
+    real_part,
+    shake,
+    without_dropout,
+)
+from torch import Tensor
 from transformers import Trainer, TrainingArguments, pipeline
 
 import infuser
@@ -24,21 +36,7 @@ CAN_CHECKPOINT = [host for host in HOSTS if host != "albert"]  # transformers do
 
 
 def trainable(host: str, head: str) -> infuser.Infused:
-    """Return a model in training mode whose dropout drops nothing, so that it can be compared."""
-    infused = infuse_tiny(host, head, "kar", num_hidden_layers=3, attn_implementation="eager")
-    for module in infused.model.train().modules():
-        if isinstance(module, nn.Dropout):
-            module.p = 0.0
-    for name, value in list(vars(infused.model.config).items()):
-        if "dropout" in name and isinstance(value, float):
-            setattr(infused.model.config, name, 0.0)
-    return infused
-
-
-def gradients(model: Any, infused: infuser.Infused, head: str, batch: dict[str, Tensor]) -> dict[str, Tensor]:
-    infused.model.zero_grad()
-    loss(model, batch, head).backward()
-    return {name: w.grad.clone() for name, w in infused.model.named_parameters() if w.grad is not None}
+    return without_dropout(infuse_tiny(host, head, "kar", num_hidden_layers=3, attn_implementation="eager"))
 
 
 @pytest.mark.parametrize("reentrant", [False, True], ids=["", "reentrant"])
@@ -47,9 +45,9 @@ def test_gradient_checkpointing_gives_the_same_gradients(host: str, reentrant: b
     head = "sequence-classification"
     infused = trainable(host, head)
     batch = infused.batch([KNOWN_TEXT])  # ModernBERT's own eager attention turns float64 with padding into NaN
-    expected = gradients(infused.model, infused, head, batch)
+    expected = gradients(infused.model, batch, head)
     infused.model.gradient_checkpointing_enable({"use_reentrant": reentrant})
-    found = gradients(infused.model, infused, head, batch)
+    found = gradients(infused.model, batch, head)
     assert found.keys() == expected.keys()
     assert sum(is_new_weight(name) for name in found) == len(list(infused.model.base_model.knowledge.parameters()))
     for name, gradient in expected.items():
@@ -81,13 +79,7 @@ def test_torch_compile_gives_the_same_gradients() -> None:
     head = "encoder"
     infused = trainable("bert", head)
     batch = infused.collator()(examples(head))
-    expected = gradients(infused.model, infused, head, batch)
-    torch._dynamo.reset()
-    compiled: Any = torch.compile(infused.model, backend="eager")
-    found = gradients(compiled, infused, head, batch)
-    assert found.keys() == expected.keys()
-    for name, gradient in expected.items():
-        torch.testing.assert_close(found[name], gradient, atol=1e-10, rtol=1e-7, msg=name)
+    assert_compiled_model_learns_alike(infused, batch, head)
 
 
 @pytest.mark.parametrize("host", HOSTS)

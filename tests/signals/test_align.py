@@ -106,8 +106,12 @@ def slow_positions(text: str, pair: str | None, span: Span, encoding: dict[str, 
     return positions
 
 
-@settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow])
-@given(
+def draw_spans(data, joined, *, min_size):
+    ends = st.tuples(st.integers(0, len(joined)), st.integers(0, len(joined))).map(sorted)
+    return data.draw(st.lists(ends.map(lambda both: Span(*both)), min_size=min_size, max_size=6))
+
+
+any_encoded_text = given(
     kind=st.sampled_from(TOKENIZERS),
     text=some_text,
     pair=st.none() | some_text,
@@ -115,10 +119,13 @@ def slow_positions(text: str, pair: str | None, span: Span, encoding: dict[str, 
     max_length=st.integers(5, 40),
     data=st.data(),
 )
+
+
+@settings(deadline=None, max_examples=150, suppress_health_check=[HealthCheck.too_slow])
+@any_encoded_text
 def test_every_link_covers_the_tokens_that_share_a_character_with_its_words(kind, text, pair, side, max_length, data):
     joined = join_pair(text, pair)
-    ends = st.tuples(st.integers(0, len(joined)), st.integers(0, len(joined))).map(sorted)
-    spans = data.draw(st.lists(ends.map(lambda both: Span(*both)), min_size=1, max_size=6))
+    spans = draw_spans(data, joined, min_size=1)
     place = st.integers(0, len(spans) - 1)
     links = data.draw(st.lists(st.builds(Link, place, place, st.sampled_from((0.25, 1.0))), max_size=6))
     found = [Annotations(joined), Annotations(joined, tuple(spans), tuple(links))]
@@ -287,18 +294,10 @@ def test_a_text_of_100k_characters_with_thousands_of_spans_is_aligned():
 
 
 @settings(deadline=None, max_examples=50, suppress_health_check=[HealthCheck.too_slow])
-@given(
-    kind=st.sampled_from(TOKENIZERS),
-    text=some_text,
-    pair=st.none() | some_text,
-    side=st.sampled_from(("left", "right")),
-    max_length=st.integers(5, 40),
-    data=st.data(),
-)
+@any_encoded_text
 def test_spans_alone_cover_the_same_tokens(kind, text, pair, side, max_length, data):
     joined = join_pair(text, pair)
-    ends = st.tuples(st.integers(0, len(joined)), st.integers(0, len(joined))).map(sorted)
-    spans = data.draw(st.lists(ends.map(lambda both: Span(*both)), max_size=6))
+    spans = draw_spans(data, joined, min_size=0)
     encoding = encode(
         TOKENIZER[kind], text, pair, truncation=True, max_length=max_length, padding="max_length", padding_side=side
     )

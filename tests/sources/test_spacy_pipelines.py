@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from fetching import fetch_or_skip
 from hypothesis import given
 from hypothesis import strategies as st
 
-from infuser import assets
-from infuser.errors import AssetError, SourceError
+from infuser.errors import SourceError
 from infuser.sources.spacy_pipelines import SpacyEntities, SpacyPhrases, find_subtrees
 from infuser.sources.storage import load_source, save_source
 from infuser.types import Annotations, Link, Span, join_pair
@@ -184,10 +184,7 @@ def test_a_pipeline_without_a_parser_is_refused() -> None:
 
 @pytest.fixture(scope="module")
 def english() -> str:
-    try:
-        return str(assets.fetch("spacy-en"))
-    except AssetError as error:
-        pytest.skip(f"the asset spacy-en cannot be fetched: {error}")
+    return str(fetch_or_skip("spacy-en"))
 
 
 @pytest.mark.slow

@@ -5,7 +5,15 @@ from __future__ import annotations
 from pathlib import Path
 
 PARSES = "sentence1_binary_parse|sentence2_binary_parse|sentence1_parse|sentence2_parse"
+PAIRS = "index|sentence1|sentence2"
 MNLI = f"index|promptID|pairID|genre|{PARSES}|sentence1|sentence2"
+
+
+def _parts(columns: str, train: list[str], dev: list[str], test: list[str]) -> dict[str, list[str]]:
+    """Return the three files of a set whose test part has the same columns without the label."""
+    files = {"train.tsv": [f"{columns}|label", *train], "dev.tsv": [f"{columns}|label", *dev]}
+    return {**files, "test.tsv": [columns, *test]}
+
 
 OFFICIAL = {  # a bar stands for a tab
     "cola": {
@@ -58,21 +66,16 @@ OFFICIAL = {  # a bar stands for a tab
         "test_matched.tsv": [MNLI, "0|1|1n|slate|(|(|(|(|I.|J."],
         "test_mismatched.tsv": [MNLI, "0|1|1n|verbatim|(|(|(|(|K.|L."],
     },
-    "qnli": {
-        "train.tsv": ["index|question|sentence|label", "0|Who?|He.|entailment", "1|Why?|It is.|not_entailment"],
-        "dev.tsv": ["index|question|sentence|label", "0|When?|In 1066.|entailment"],
-        "test.tsv": ["index|question|sentence", "0|How?|So."],
-    },
-    "rte": {
-        "train.tsv": ["index|sentence1|sentence2|label", "0|A fell.|A moved.|entailment", "1|A.|B.|not_entailment"],
-        "dev.tsv": ["index|sentence1|sentence2|label", "0|C.|D.|not_entailment"],
-        "test.tsv": ["index|sentence1|sentence2", "0|E.|F."],
-    },
-    "wnli": {
-        "train.tsv": ["index|sentence1|sentence2|label", "0|It broke.|The cup broke.|1", "1|A.|B.|0"],
-        "dev.tsv": ["index|sentence1|sentence2|label", "0|C.|D.|0"],
-        "test.tsv": ["index|sentence1|sentence2", "0|E.|F."],
-    },
+    "qnli": _parts(
+        "index|question|sentence",
+        ["0|Who?|He.|entailment", "1|Why?|It is.|not_entailment"],
+        ["0|When?|In 1066.|entailment"],
+        ["0|How?|So."],
+    ),
+    "rte": _parts(
+        PAIRS, ["0|A fell.|A moved.|entailment", "1|A.|B.|not_entailment"], ["0|C.|D.|not_entailment"], ["0|E.|F."]
+    ),
+    "wnli": _parts(PAIRS, ["0|It broke.|The cup broke.|1", "1|A.|B.|0"], ["0|C.|D.|0"], ["0|E.|F."]),
 }
 
 

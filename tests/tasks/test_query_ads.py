@@ -10,9 +10,9 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
+from fetching import fetch_or_skip
 
-from infuser import assets
-from infuser.errors import AssetError, InputError, SourceError
+from infuser.errors import InputError, SourceError
 from infuser.sources import Graph
 from infuser.tasks.query_ads import QueryAds, build_query_ads
 from infuser.types import join_pair
@@ -186,10 +186,7 @@ def test_a_folder_without_wordnet_says_how_to_get_it(tmp_path):
 
 @pytest.mark.slow
 def test_the_task_from_the_real_wordnet_keeps_its_promises():
-    try:
-        folder = assets.fetch("wordnet")
-    except AssetError as error:
-        pytest.skip(f"WordNet is not in the cache and cannot be fetched: {error}")
+    folder = fetch_or_skip("wordnet")
     task = build_query_ads(folder)
     check_promises(task, 2400, 400, 800)
     topics = {example["topic"] for example in task.train}

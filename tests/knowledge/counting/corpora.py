@@ -2,29 +2,13 @@
 
 from __future__ import annotations
 
-import gzip
 from collections.abc import Sequence
 from pathlib import Path
-
-import pyarrow as pa
 
 from infuser.knowledge.counting.corpus import CorpusBlock, Format, find_files, read_corpus
 from infuser.knowledge.counting.shapes import Texts
 from infuser.knowledge.counting.texts import read_texts
 from infuser.tables.skipped import Skipped
-
-
-def write(folder: Path, name: str, content: str | bytes) -> Path:
-    """Write a file, packed as its name says."""
-    path = folder / name
-    path.parent.mkdir(parents=True, exist_ok=True)
-    data = content.encode() if isinstance(content, str) else content
-    if name.endswith(".gz"):
-        data = gzip.compress(data, mtime=0)
-    elif name.endswith(".zst"):
-        data = pa.Codec("zstd").compress(data, asbytes=True)
-    path.write_bytes(data)
-    return path
 
 
 def texts_in(texts: Texts) -> list[str]:

@@ -15,7 +15,8 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from knowledge.counting.corpora import read, write
+from knowledge.counting.corpora import read
+from packed_files import write_packed as write
 
 from infuser.errors import InputError
 from infuser.knowledge.counting.corpus import CorpusFile, find_files, read_corpus, write_rows

@@ -14,7 +14,8 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
-from knowledge.counting.corpora import read, rows_in, write
+from knowledge.counting.corpora import read, rows_in
+from packed_files import write_packed as write
 
 from infuser.errors import InputError
 from infuser.knowledge.counting import texts as texts_module
