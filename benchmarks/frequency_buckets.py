@@ -60,6 +60,7 @@ from infuser import (
 )
 from infuser.analysis.diagnose.buckets import buckets, entity_frequency
 from infuser.analysis.select import explain_selection
+from infuser.experiments.placebo import shuffle
 from infuser.files import write_whole
 from infuser.hosts.loading import load_model, load_tokenizer, longest_input
 from infuser.knowledge.candidates.mention_rule import STOP_WORDS
@@ -70,7 +71,6 @@ from infuser.knowledge.readers import read_facts
 from infuser.knowledge.readers.wikidata_small import read_wikidata_small
 from infuser.sources import Sampling, Selective
 from infuser.sources.entity_statistics import count_entities
-from infuser.sources.placebo import shuffle
 from infuser.stats.comparison import ArmScores, compare, signed_range
 from infuser.stats.metrics import mean_metric
 from infuser.tables.skipped import Skipped

@@ -7,8 +7,8 @@ The task is the demo's query-to-ad relevance with rare words, MiniLM. Two kinds 
     kar   a knowledge base of the same graph: a topic has a random vector of 16 numbers, a term the sum of those of the
           topics that the graph ties it to, and a little noise. KAR has more to learn, so it gets more pairs and epochs
 
-A share of the terms is taken for a term of another topic (`sources.corruption`), in training, dev and test alike: an
-error of the knowledge base. Each method is trained as it is, with SI (the paper's constants; frequencies are those in
+A share of the terms is taken for a term of another topic (`analysis.diagnose.corruption`), in training,
+dev and test alike: an error of the knowledge base. Each method is trained as it is, with SI (the paper's constants; frequencies are those in
 WordNet's 117,659 glosses; a text has two entities, so hops change no weight), with SR and with both. Beside them the
 plain encoder and the placebo of each method.
 
@@ -47,13 +47,13 @@ from infuser import (
     infuse,
     train,
 )
+from infuser.analysis.diagnose.corruption import corrupt
+from infuser.experiments.placebo import shuffle
 from infuser.files import write_whole
 from infuser.hosts.loading import load_model, load_tokenizer, longest_input
 from infuser.knowledge.readers.wordnet import read_synsets
 from infuser.sources import Sampling, Selective
-from infuser.sources.corruption import corrupt
 from infuser.sources.entity_statistics import count_entities
-from infuser.sources.placebo import shuffle
 from infuser.stats.intervals import t_interval
 from infuser.tasks.query_ads import QueryAds, build_query_ads
 from infuser.types import Annotations, Source, join_pair

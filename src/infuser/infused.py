@@ -7,12 +7,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from infuser.errors import HostError, InputError, SourceError
-from infuser.hosts import anatomy_of, is_new_weight
+from infuser.hosts import anatomy_of, answering, is_new_weight
 from infuser.hosts.loading import load_model, load_tokenizer, longest_input
 from infuser.methods import Kam
 from infuser.saving import load_parts, restore, save_parts
@@ -54,15 +53,11 @@ class Infused:
             collator = self._collators[state] = self.collator()
         return collator
 
-    @torch.inference_mode()
     def encode(self, texts: Sequence[str], pairs: Sequence[str] | None = None) -> Tensor:
         """Return the last hidden states (batch, seq, hidden), without dropout."""
         encoder: Any = self.model.base_model
-        training = encoder.training
-        try:
-            states: Tensor = encoder.eval()(**self.batch(texts, pairs)).last_hidden_state
-        finally:
-            encoder.train(training)
+        with answering(encoder):
+            states: Tensor = encoder(**self.batch(texts, pairs)).last_hidden_state
         return states
 
     def without(self, base: str) -> Infused:

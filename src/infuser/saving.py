@@ -112,7 +112,8 @@ def load_parts(
     else:
         origin = base or card["base"].get("id")
         model = _read_model(card["model"], str(origin), config, new, hint=_RIGHT_BASE)
-        found, wanted = _digest_of_base(model, new), str(card["base"].get("sha256"))
+        found = digest({name: tensor for name, tensor in model.state_dict().items() if name not in new})
+        wanted = str(card["base"].get("sha256"))
         if found != wanted:
             raise CheckpointError(
                 f"{directory} holds new weights for the base checkpoint {card['base'].get('id')!r} (sha256 "
@@ -261,10 +262,6 @@ def _base_state(model: PreTrainedModel, base: str | None) -> dict[str, Tensor]:
         raise CheckpointError(f"The base checkpoint {base!r} cannot be loaded again: {error}") from error
     missing = set(info["missing_keys"])
     return {name: tensor for name, tensor in plain_state(fresh).items() if name not in missing}
-
-
-def _digest_of_base(model: PreTrainedModel, new: Mapping[str, Tensor]) -> str:
-    return digest({name: tensor for name, tensor in model.state_dict().items() if name not in new})
 
 
 def _same(first: Tensor, second: Tensor) -> bool:

@@ -33,7 +33,7 @@ import infuser
 from infuser import Candidates, EntityVectors, Ernie, KnowledgeBase
 from infuser.errors import InputError, SourceError
 from infuser.hosts import is_new_weight
-from infuser.methods.entity_reader import Found, Trace
+from infuser.methods.entity_reader import BatchMentions, Trace
 from infuser.methods.ernie import EntityStream, align_entities
 
 TEXTS = [KNOWN_TEXT, "cheap medicine", "buy glipizide near the old bridge"]
@@ -104,7 +104,7 @@ def test_an_example_worked_by_hand() -> None:
         fusion.gate.fill_(0.5)
     words = torch.tensor([[[1.0, 0.0, -1.0], [0.0, 1.0, 2.0]]], dtype=torch.float64)
     vectors = torch.tensor([[[2**0.5, 0.0]]], dtype=torch.float64)
-    found = Found(torch.tensor([[[0, 1]]]), torch.tensor([[[0, 0]]]), torch.ones(1, 1), vectors)
+    found = BatchMentions(torch.tensor([[[0, 1]]]), torch.tensor([[[0, 0]]]), torch.ones(1, 1), vectors)
     fused, entities = stream(0, words, vectors, align_entities(found))
     assert entities is None  # nobody would read what the last fusion makes of them
     expected = [[1.18763, -0.20108, -0.98655], [-0.59787, 0.47196, 1.62591]]
@@ -183,7 +183,9 @@ def test_entities_are_those_of_the_literal_rule(mentions: list[tuple[int, int, l
         candidates[0, i], priors[0, i] = (place, i), prior
     vectors = 1 + np.arange(n, dtype=float)[None, :, None]
     arrays = {"spans": spans, "candidates": candidates, "priors": priors, "vectors": vectors}
-    aligned = align_entities(Found(**{part: torch.from_numpy(array) for part, array in arrays.items()}), min_prior)
+    aligned = align_entities(
+        BatchMentions(**{part: torch.from_numpy(array) for part, array in arrays.items()}), min_prior
+    )
     found = [
         (int(aligned.starts[0, i]), float(aligned.vectors[0, i, 0]))
         for i in range(len(mentions))

@@ -106,7 +106,7 @@ def test_an_example_worked_by_hand() -> None:
     with torch.no_grad():
         mixer.scores.fill_(2.0)
         mixer.maps.fill_(3.0)
-    knowledge = infuser.methods.kam.Knowledge(
+    knowledge = infuser.methods.kam.MapKnowledge(
         maps=torch.tensor([[[[0.0, 1.0], [1.0, 0.0]]]], dtype=torch.float64),
         rows=torch.ones(1, 2, dtype=torch.bool),
         columns=torch.ones(1, 2, dtype=torch.bool),

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 import infuser
 from infuser import Kar
 from infuser.errors import InputError, SourceError
-from infuser.methods.entity_reader import Found, Trace
+from infuser.methods.entity_reader import BatchMentions, Trace
 from infuser.methods.kar import KarLayer, invert
 
 BASES = ("places", "things")
@@ -159,7 +159,7 @@ def test_an_example_worked_by_hand() -> None:
         if isinstance(module, nn.LayerNorm):
             module.eps = 0.0
     layer.entity_norm.eps = 1.0
-    found = Found(
+    found = BatchMentions(
         spans=torch.tensor([[[1, 2], [1, 3]]]),
         candidates=torch.tensor([[[0, 0], [0, 1], [1, 0], [1, 1]]]),
         priors=torch.tensor([[0.75, 0.25, 0.4, 0.6]], dtype=torch.float64),

@@ -15,7 +15,7 @@ from torch import Tensor
 import infuser
 from infuser import Kar
 from infuser.hosts import anatomy_of
-from infuser.methods.entity_reader import Found, Trace, ask
+from infuser.methods.entity_reader import BatchMentions, Trace, trace_candidates
 from infuser.methods.kar import KarLayer
 
 BASES = ("places", "things")
@@ -35,10 +35,10 @@ def some_layer() -> KarLayer:
     return layer
 
 
-def some_found() -> tuple[Tensor, Found]:
+def some_found() -> tuple[Tensor, BatchMentions]:
     """Return states of two texts, and mentions in the first; its second mention has no candidates."""
     torch.manual_seed(1)
-    found = Found(
+    found = BatchMentions(
         spans=torch.tensor([[[1, 3], [4, 5], [2, 6]], [[0, 0], [0, 0], [0, 0]]]),
         candidates=torch.tensor([[[0, 0], [0, 2], [2, 1], [2, 0]], [[0, 0], [0, 0], [0, 0], [0, 0]]]),
         priors=torch.tensor([[0.7, 0.3, 0.5, 0.5], [0.0, 0.0, 0.0, 0.0]]),
@@ -68,7 +68,7 @@ def test_a_text_without_mentions_is_left_bit_for_bit() -> None:
 
 def test_padding_never_matters() -> None:
     layer, (states, found) = some_layer(), some_found()
-    more = Found(
+    more = BatchMentions(
         spans=torch.cat([found.spans, torch.tensor([[[5, 5], [7, 2], [0, 0]]]).expand(2, 3, 2)], dim=1),
         candidates=torch.cat([found.candidates, torch.tensor([[[0, 0], [5, 4]]]).expand(2, 2, 2)], dim=1),
         priors=torch.cat([found.priors, torch.zeros(2, 2)], dim=1),
@@ -81,7 +81,7 @@ def test_the_order_of_mentions_candidates_and_vectors_does_not_matter() -> None:
     layer, (states, found) = some_layer(), some_found()
     spans, vectors, listed = torch.tensor([2, 0, 1]), torch.tensor([1, 2, 0]), torch.tensor([3, 1, 0, 2])
     moved = torch.stack([spans.argsort()[found.candidates[..., 0]], vectors.argsort()[found.candidates[..., 1]]], -1)
-    other = Found(found.spans[:, spans], moved[:, listed], found.priors[:, listed], found.vectors[:, vectors])
+    other = BatchMentions(found.spans[:, spans], moved[:, listed], found.priors[:, listed], found.vectors[:, vectors])
     torch.testing.assert_close(layer(states, other, None), layer(states, found, None), atol=1e-12, rtol=0)
 
 
@@ -152,7 +152,7 @@ def test_a_call_that_stops_behind_its_linkers_tells_the_same_and_leaves_nothing_
     with torch.no_grad():
         told = answer(infused.model, {**batch, "knowledge_trace": trace})
         n_passed = len(passed)
-        stopped = ask(infused.model, batch)
+        stopped = trace_candidates(infused.model, batch)
         assert len(passed) < 2 * n_passed
         for base in BASES:
             torch.testing.assert_close(stopped.scores[base], trace.scores[base], atol=0, rtol=0)

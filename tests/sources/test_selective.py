@@ -17,13 +17,13 @@ from tiny_infusions import KNOWN_TEXT, tiny_base
 import infuser
 from infuser import Candidates, Collator, Entities, Ernie, Graph, Kam, Kar, KnowledgeBase, TrainSettings, infuse, train
 from infuser.errors import InputError, SourceError
+from infuser.experiments.placebo import shuffle
 from infuser.linking.masking import Masking, MaskingCollator
 from infuser.sources import Known, Sampling, Selective
 from infuser.sources.annotating.cache import CachedSource, flush_caches, with_cache
 from infuser.sources.annotating.columns import SourceColumn, encode
 from infuser.sources.annotating.fingerprints import fingerprint
 from infuser.sources.naming import source_names
-from infuser.sources.placebo import shuffle
 from infuser.types import Annotations
 
 GRAPH = Graph([("bridge", "in", "town"), ("river", "near", "town"), ("bridge", "over", "river")])

@@ -192,7 +192,7 @@ def train_arm(
 
 def shuffled(examples: Sequence[dict[str, Any]], *, seed: int) -> list[dict[str, Any]]:
     """Return annotated examples as the placebo reads them: each with the knowledge of another."""
-    from infuser.sources.placebo import shuffle
+    from infuser.experiments.placebo import shuffle
 
     breaks = [None if example["pair"] is None else len(example["text"]) for example in examples]
     moved = shuffle([example["annotations"] for example in examples], breaks=breaks, seed=seed)

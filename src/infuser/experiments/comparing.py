@@ -19,13 +19,13 @@ import numpy as np
 import torch
 
 from infuser.errors import InputError
+from infuser.experiments.placebo import shuffle
 from infuser.experiments.side_by_side import run_side_by_side
 from infuser.files import write_whole
 from infuser.hosts.loading import load_model, load_tokenizer, longest_input
 from infuser.infused import Infused, infuse
 from infuser.registry import METHODS
 from infuser.signals import Collator
-from infuser.sources.placebo import shuffle
 from infuser.stats.comparison import ArmScores
 from infuser.training import TrainSettings, train
 from infuser.training.evaluation import evaluate

@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any
 
 from infuser.errors import InputError
+from infuser.experiments.placebo import shuffle
 from infuser.experiments.settings import TaskEntry
 from infuser.files import digest_of
-from infuser.signals.examples import Row, read_rows
+from infuser.signals.examples import InputRow, read_rows
 from infuser.sources.annotating.cache import flush_caches, with_cache
 from infuser.sources.annotating.fingerprints import describe
-from infuser.sources.placebo import shuffle
 from infuser.tasks.base import Example, Task
 from infuser.types import Annotations, Source
 
@@ -107,7 +107,7 @@ def _joined(example: Example, found: list[tuple[Annotations, ...]]) -> Example:
 def _shuffled(examples: list[Example], seed: int) -> list[Example]:
     """Return annotated examples, each with the knowledge of another; a choice gets that of the same choice."""
     moved: list[list[tuple[Annotations, ...]]] = [[] for _ in examples]
-    rows_of: list[list[Row]] = [read_rows([example])[0] for example in examples]
+    rows_of: list[list[InputRow]] = [read_rows([example])[0] for example in examples]
     for choice in range(max(map(len, rows_of))):
         able = [place for place, rows in enumerate(rows_of) if choice < len(rows)]
         rows = [rows_of[place][choice] for place in able]

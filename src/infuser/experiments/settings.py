@@ -47,7 +47,7 @@ from pathlib import Path
 from typing import Any
 
 from infuser.errors import InputError, did_you_mean
-from infuser.sources.settings import fits, told
+from infuser.sources.settings import describe_type, has_type
 from infuser.tables.rows import read_toml
 
 _TOP = {"title", "seeds", "baseline", "average", "host", "source", "method", "task", "train", "tune", "sweep"}
@@ -297,5 +297,5 @@ def _check_types(table: Mapping[str, Any], cls: type[Any], where: str) -> None:
     """Refuse values of a type that the entry does not take."""
     wanted = typing.get_type_hints(cls)
     for name, value in table.items():
-        if name in wanted and not fits(value, wanted[name]):
-            raise InputError(f"{where}: {name} is {value!r}; give {told(wanted[name], value)}.")
+        if name in wanted and not has_type(value, wanted[name]):
+            raise InputError(f"{where}: {name} is {value!r}; give {describe_type(wanted[name], value)}.")

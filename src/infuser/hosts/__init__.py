@@ -2,7 +2,7 @@
 
 from infuser.hosts.anatomy import HOSTS, anatomy_of, attentions, is_new_weight, plain_state, terms_for_layers
 from infuser.hosts.attention import check_plugged_in, plain_config, plug_in, showing_weights, unplug
-from infuser.hosts.blocks import hook_blocks, n_blocks, unhook_blocks
+from infuser.hosts.blocks import hook_blocks, n_blocks, remove_hooks, unhook_blocks
 from infuser.hosts.watching import answering, watching_attention
 
 __all__ = [
@@ -17,6 +17,7 @@ __all__ = [
     "plain_config",
     "plain_state",
     "plug_in",
+    "remove_hooks",
     "showing_weights",
     "terms_for_layers",
     "unhook_blocks",

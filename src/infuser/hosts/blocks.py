@@ -17,7 +17,7 @@ from infuser.errors import HostError, InputError
 from infuser.hosts.anatomy import anatomy_of
 
 
-class Travelling(Protocol):
+class CallKnowledge(Protocol):
     """Knowledge on its way through the blocks of one call."""
 
     n_passed: int
@@ -37,7 +37,7 @@ class AfterBlock:
 
     def __call__(self, block: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], states: Any) -> Any:
         """Return the new states, or None to leave them."""
-        knowledge: Travelling | None = kwargs.get("knowledge")
+        knowledge: CallKnowledge | None = kwargs.get("knowledge")
         if knowledge is None:
             if any(name.startswith("knowledge_") for name in kwargs):
                 raise HostError(
@@ -77,6 +77,15 @@ def hook_blocks(host: PreTrainedModel, layers: Collection[int]) -> None:
 def unhook_blocks(host: PreTrainedModel) -> None:
     """Take away what `hook_blocks` put there."""
     for block in anatomy_of(host).blocks(host.base_model):
-        for key in [key for key, hook in block._forward_hooks.items() if isinstance(hook, AfterBlock)]:
-            block._forward_hooks.pop(key)
-            block._forward_hooks_with_kwargs.pop(key, None)
+        remove_hooks(block, AfterBlock)
+
+
+def remove_hooks(module: nn.Module, kind: type) -> None:
+    """Remove all hooks of one class from a module."""
+    for hooks, options in (
+        (module._forward_pre_hooks, module._forward_pre_hooks_with_kwargs),
+        (module._forward_hooks, module._forward_hooks_with_kwargs),
+    ):
+        for key in [key for key, hook in hooks.items() if isinstance(hook, kind)]:
+            hooks.pop(key)
+            options.pop(key, None)

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from infuser.infused import Infused
 from infuser.linking.objective import LinkLoss, Losses, link_loss
-from infuser.methods.entity_reader import ask, found_in
+from infuser.methods.entity_reader import found_in, trace_candidates
 from infuser.progress import progress_bar
 from infuser.signals.candidates import part_name
 
@@ -73,7 +73,7 @@ class FrozenStates:
     def _read(self, infused: Infused, numbers: Sequence[int]) -> list[NDArray[np.float32]]:
         """Return the states (tokens, hidden) of some examples, without padding."""
         batch = self.collator([self.examples[number] for number in numbers])
-        states = ask(infused.model.base_model, batch).states[self.name].float().cpu().numpy()
+        states = trace_candidates(infused.model.base_model, batch).states[self.name].float().cpu().numpy()
         return [states[row][mask] for row, mask in enumerate(batch["attention_mask"].bool().numpy())]
 
     def collate(self, examples: Sequence[Mapping[str, Any]]) -> dict[str, Tensor]:

@@ -18,7 +18,7 @@ from infuser.hosts.loading import to_fastest_device
 from infuser.infused import Infused, load
 from infuser.linking.mentions import Mention, ScoredCandidate, decide, without_overlaps
 from infuser.linking.windows import MAX_WORDS, cut_windows, move_mentions
-from infuser.methods.entity_reader import Trace, ask
+from infuser.methods.entity_reader import Trace, trace_candidates
 from infuser.progress import track
 from infuser.signals.candidates import bases_among, part_name
 from infuser.types import Annotations, HasEntityVectors, HasLinkers
@@ -164,7 +164,7 @@ class _MentionReader:
     def _read(self, windows: Sequence[_Window]) -> list[list[Mention]]:
         """Return the mentions of windows that fit into one batch; one that proves too long is read in parts."""
         batch = self.collator([{"text": window.text, "annotations": window.found} for window in windows])
-        trace = ask(self.model.base_model, batch)
+        trace = trace_candidates(self.model.base_model, batch)
         is_full = (batch["attention_mask"].sum(dim=1) >= (self.collator.max_length or torch.inf)).tolist()
         read: list[list[Mention]] = []
         for i, window in enumerate(windows):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -11,7 +12,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from infuser.errors import InputError, SourceError
-from infuser.hosts import hook_blocks, unhook_blocks
+from infuser.hosts import answering, hook_blocks, remove_hooks, unhook_blocks
 from infuser.signals.candidates import PARTS, bases_among, part_name
 from infuser.signals.reading import real_tokens, reject_old_keys
 from infuser.types import Source
@@ -28,30 +29,23 @@ class Trace:
     states: dict[str, Tensor] = field(default_factory=dict)
     """(batch, seq, hidden) what its linker read."""
     stops: bool = False
-    """Whether the call may end as soon as all have told their scores: see `ask`."""
+    """Whether the call ends as soon as every linker has scored: see `trace_candidates`."""
 
 
-class AllTold(Exception):
-    """Raised inside a call whose trace `stops`, when nothing more is to be told."""
+class AllScored(Exception):
+    """Stops the forward pass of a call whose trace `stops`, once every linker has scored."""
 
 
-def ask(encoder: Any, batch: Mapping[str, Tensor]) -> Trace:
+def trace_candidates(encoder: Any, batch: Mapping[str, Tensor]) -> Trace:
     """Run an encoder as far as its linkers stand, without dropout and gradients, and return what these think."""
     trace = Trace(stops=True)
-    was_training = encoder.training
-    encoder.train(False)
-    try:
-        with torch.inference_mode():
-            encoder(**{name: tensor.to(encoder.device) for name, tensor in batch.items()}, knowledge_trace=trace)
-    except AllTold:
-        pass
-    finally:
-        encoder.train(was_training)
+    with answering(encoder), suppress(AllScored):
+        encoder(**{name: tensor.to(encoder.device) for name, tensor in batch.items()}, knowledge_trace=trace)
     return trace
 
 
 @dataclass(slots=True)
-class Found:
+class BatchMentions:
     """What one knowledge base found in a batch, in token positions."""
 
     spans: Tensor
@@ -128,12 +122,12 @@ class Bases(nn.Module):
 
 @dataclass(frozen=True, slots=True)
 class EntityReader:
-    """Stands before the encoder: takes all knowledge_* tensors of a call, which `travel` makes its knowledge.
+    """Stands before the encoder: takes all knowledge_* tensors of a call, which `start_call` makes its knowledge.
 
     The encoder holds the new weights as `knowledge`, a `Bases`.
     """
 
-    travel: Callable[[PreTrainedModel, dict[str, Found], Trace | None], object]
+    start_call: Callable[[PreTrainedModel, dict[str, BatchMentions], Trace | None], object]
     """Encoder, what each base found, trace -> the `knowledge` of the call."""
 
     def __call__(
@@ -154,11 +148,11 @@ class EntityReader:
         if "knowledge_length" in given:
             found = {name: _follow_padding(one, given["knowledge_length"], real) for name, one in found.items()}
         if found:
-            kwargs["knowledge"] = self.travel(base, found, given.get("knowledge_trace"))
+            kwargs["knowledge"] = self.start_call(base, found, given.get("knowledge_trace"))
         return args, kwargs
 
 
-def found_in(batch: Mapping[str, Tensor], name: str, dtype: torch.dtype, size: int) -> Found:
+def found_in(batch: Mapping[str, Tensor], name: str, dtype: torch.dtype, size: int) -> BatchMentions:
     """Return what one knowledge base with vectors of `size` found in a batch."""
     parts = {part: batch[part_name(name, part)] for part in PARTS}
     if parts["spans"].dim() == 4:  # multiple choice: the head flattens (batch, choices) for its own tensors only
@@ -169,10 +163,10 @@ def found_in(batch: Mapping[str, Tensor], name: str, dtype: torch.dtype, size: i
             f"The vectors of the knowledge base {name!r} have {given_size} numbers each, but this model was infused "
             f"with vectors of {size}. Give it vectors of the same kind, or infuse it anew."
         )
-    return Found(parts["spans"], parts["candidates"], parts["priors"], parts["vectors"].to(dtype))
+    return BatchMentions(parts["spans"], parts["candidates"], parts["priors"], parts["vectors"].to(dtype))
 
 
-def _follow_padding(found: Found, length: Tensor, real: Tensor) -> Found:
+def _follow_padding(found: BatchMentions, length: Tensor, real: Tensor) -> BatchMentions:
     """Return what was found in texts of `length` (batch,) tokens, after a client padded all tensors of these texts.
 
     One that pads on the left has moved the tokens, and the spans and vectors that candidates name by their places.
@@ -203,12 +197,12 @@ def sizes_of(sources: Iterable[Source], method: str) -> dict[str, int]:
 
 
 def put_in(
-    host: PreTrainedModel, layers: Mapping[str, nn.Module], travel: Callable[..., object], blocks: Collection[int]
+    host: PreTrainedModel, layers: Mapping[str, nn.Module], start_call: Callable[..., object], blocks: Collection[int]
 ) -> None:
     """Put the new weights of each knowledge base into a host, hooks behind these blocks, and a reader before all."""
     base = host.base_model
     base.knowledge = Bases(layers).to(host.device, host.dtype).train(base.training)
-    base.register_forward_pre_hook(EntityReader(travel), with_kwargs=True)
+    base.register_forward_pre_hook(EntityReader(start_call), with_kwargs=True)
     hook_blocks(host, blocks)
 
 
@@ -223,7 +217,4 @@ def take_out(host: PreTrainedModel) -> None:
     base = host.base_model
     unhook_blocks(host)
     del base.knowledge
-    hooks = base._forward_pre_hooks
-    for key in [key for key, hook in hooks.items() if isinstance(hook, EntityReader)]:
-        hooks.pop(key)
-        base._forward_pre_hooks_with_kwargs.pop(key, None)
+    remove_hooks(base, EntityReader)

@@ -25,14 +25,14 @@ from transformers import PreTrainedModel
 
 from infuser.errors import InputError
 from infuser.hosts import anatomy_of, n_blocks
-from infuser.methods.entity_reader import Found, Trace, bases_in, put_in, sizes_of, take_out
+from infuser.methods.entity_reader import BatchMentions, Trace, bases_in, put_in, sizes_of, take_out
 from infuser.methods.layers import MultiHead
 from infuser.registry import METHODS
 from infuser.types import Source
 
 
 @dataclass(slots=True)
-class Aligned:
+class AlignedEntities:
     """The entity of each mention, and the token on which it sits."""
 
     starts: Tensor
@@ -45,7 +45,7 @@ class Aligned:
     """(batch, S) place of the entity in the flat list of candidates."""
 
 
-def align_entities(found: Found, min_prior: float = 0.0) -> Aligned:
+def align_entities(found: BatchMentions, min_prior: float = 0.0) -> AlignedEntities:
     """Return one entity per mention: the first of its candidates, if its prior reaches `min_prior`."""
     n_candidates = found.priors.shape[1]
     place = torch.arange(n_candidates, device=found.priors.device).expand_as(found.priors)
@@ -57,7 +57,7 @@ def align_entities(found: Found, min_prior: float = 0.0) -> Aligned:
     fits = found.is_span & has_some & (found.priors.float().gather(1, first) >= lowest)
     which = found.candidates[..., 1].gather(1, first)
     vectors = found.vectors.gather(1, which[..., None].expand(-1, -1, found.vectors.shape[-1]))
-    return Aligned(found.spans[..., 0], vectors, fits & ~_inside_others(found.spans, fits), first)
+    return AlignedEntities(found.spans[..., 0], vectors, fits & ~_inside_others(found.spans, fits), first)
 
 
 def _inside_others(spans: Tensor, fits: Tensor) -> Tensor:
@@ -91,7 +91,7 @@ class Fusion(nn.Module):
             self.to_entities = nn.Linear(inner, size)
             self.entity_norm = nn.LayerNorm(size)
 
-    def forward(self, words: Tensor, entities: Tensor, aligned: Aligned) -> tuple[Tensor, Tensor | None]:
+    def forward(self, words: Tensor, entities: Tensor, aligned: AlignedEntities) -> tuple[Tensor, Tensor | None]:
         """Return words (batch, seq, hidden) and entities (batch, S, e), each with what they took from the other."""
         looked = self.attention(entities, entities, aligned.is_entity)
         entities = self.attention_norm(entities + self.dropout(looked))
@@ -119,7 +119,9 @@ class EntityStream(nn.Module):
             Fusion(hidden, size, last=layer == layers[-1], settings=settings) for layer in layers
         )
 
-    def forward(self, layer: int, words: Tensor, entities: Tensor, aligned: Aligned) -> tuple[Tensor, Tensor | None]:
+    def forward(
+        self, layer: int, words: Tensor, entities: Tensor, aligned: AlignedEntities
+    ) -> tuple[Tensor, Tensor | None]:
         """Return words and entities as they are behind the fusion of this layer."""
         fused, entities_above = self.fusions[layer - self.layers.start](words, entities, aligned)
         if self.bypass_empty:
@@ -128,11 +130,11 @@ class EntityStream(nn.Module):
 
 
 @dataclass(slots=True)
-class Travelling:
+class ErnieCall:
     """The knowledge of one call, on its way through the blocks."""
 
     base: Any
-    aligned: dict[str, Aligned]
+    aligned: dict[str, AlignedEntities]
     learns: bool
     """Whether the call follows gradients."""
     streams: dict[tuple[str, int], Tensor] = field(default_factory=dict)
@@ -157,7 +159,7 @@ class Travelling:
         return states
 
 
-def _travel(base: PreTrainedModel, found: dict[str, Found], trace: Trace | None) -> Travelling:
+def _start_call(base: PreTrainedModel, found: dict[str, BatchMentions], trace: Trace | None) -> ErnieCall:
     bases: Any = base.knowledge
     streams = dict(bases.items())
     aligned = {name: align_entities(of_base, streams[name].min_prior) for name, of_base in found.items()}
@@ -167,7 +169,7 @@ def _travel(base: PreTrainedModel, found: dict[str, Found], trace: Trace | None)
             trace.scores[name] = priors.masked_fill(~found[name].is_candidate, -torch.inf)
             told = entities.is_entity.to(priors.dtype)
             trace.weights[name] = torch.zeros_like(priors).scatter_add(1, entities.chosen, told)
-    return Travelling(base, aligned, learns=torch.is_grad_enabled())
+    return ErnieCall(base, aligned, learns=torch.is_grad_enabled())
 
 
 @METHODS.register("ernie")
@@ -211,7 +213,7 @@ class Ernie:
         layers = self.places(host)
         hidden = host.config.hidden_size
         streams = {name: EntityStream(hidden, size, layers=layers, settings=self) for name, size in sizes.items()}
-        put_in(host, streams, _travel, set(layers))
+        put_in(host, streams, _start_call, set(layers))
 
     def detach(self, host: PreTrainedModel) -> None:
         """Take everything out again that `attach` put in."""

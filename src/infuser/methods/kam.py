@@ -1,4 +1,4 @@
-"""KAM: knowledge-assisted attention maps (Bai et al. 2022, "Enhancing Self-Attention with Knowledge-Assisted
+"""KAM: knowledge-assisted attention maps (Bai et al. 2022, "Enhancing Self-Attention with MapKnowledge-Assisted
 Attention Maps").
 
 Each source draws a map over the words of the text. At every layer the maps are laid beside the attention scores of
@@ -23,8 +23,8 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from infuser.errors import InputError
-from infuser.hosts import anatomy_of, attentions, plug_in, unplug
-from infuser.methods.kam_reader import Knowledge, KnowledgeReader
+from infuser.hosts import anatomy_of, attentions, plug_in, remove_hooks, unplug
+from infuser.methods.kam_reader import MapKnowledge, MapReader
 from infuser.methods.kam_scores import attend
 from infuser.registry import METHODS
 from infuser.types import Source
@@ -90,7 +90,7 @@ class MapMixer(nn.Module):
         key: Tensor,
         value: Tensor,
         mask: Tensor | None,
-        knowledge: Knowledge,
+        knowledge: MapKnowledge,
         *,
         scaling: float,
         dropout: float,
@@ -147,7 +147,7 @@ def identity_kernel(n_heads: int, size: int, like: Tensor) -> Tensor:
     return kernel
 
 
-def _mask_terms(mask: Tensor | None, knowledge: Knowledge, n_tokens: int) -> Tensor:
+def _mask_terms(mask: Tensor | None, knowledge: MapKnowledge, n_tokens: int) -> Tensor:
     """Return the attention mask with columns for the terms; every token may attend to every term of its text."""
     extra = knowledge.columns[:, None, None, n_tokens:].expand(-1, 1, n_tokens, -1)
     if mask is None:
@@ -218,7 +218,7 @@ class Kam:
             if with_terms:
                 mixer.add_terms(self.term_bias)
             module.knowledge = mixer.to(host.device, host.dtype).train(module.training)
-        reader = KnowledgeReader(
+        reader = MapReader(
             n_sources,
             cls_row=self.cls_row,
             bypass_empty=self.bypass_empty,
@@ -231,10 +231,7 @@ class Kam:
     def detach(self, host: PreTrainedModel) -> None:
         """Take everything out again that `attach` put in."""
         unplug(host)
-        hooks = host.base_model._forward_pre_hooks
-        for key in [key for key, hook in hooks.items() if isinstance(hook, KnowledgeReader)]:
-            hooks.pop(key)
-            host.base_model._forward_pre_hooks_with_kwargs.pop(key, None)
+        remove_hooks(host.base_model, MapReader)
         for module in attentions(host):
             if hasattr(module, "knowledge"):
                 del module.knowledge

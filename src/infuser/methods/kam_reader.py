@@ -16,7 +16,7 @@ from infuser.signals.reading import follow_padding, real_tokens, reject_old_keys
 
 
 @dataclass(slots=True)
-class Knowledge:
+class MapKnowledge:
     """The knowledge of one call, on its way through the host's layers."""
 
     maps: Tensor
@@ -36,7 +36,7 @@ class Knowledge:
 
 
 @dataclass(frozen=True, slots=True)
-class KnowledgeReader:
+class MapReader:
     """Stands before the encoder: takes the knowledge_* tensors of the batch and draws the maps, once for all layers."""
 
     n_sources: int
@@ -74,7 +74,7 @@ class KnowledgeReader:
         terms: Tensor | None,
         rows: Tensor,
         positions: Tensor | None,
-    ) -> Knowledge:
+    ) -> MapKnowledge:
         """Draw the maps and prepare the auxiliary terms of one batch."""
         n_tokens, first = rows.shape[1], rows.long().argmax(dim=1)
         n_terms = 0 if terms is None else terms.shape[1]
@@ -89,7 +89,7 @@ class KnowledgeReader:
         )
         bypass = ~(weights > 0).any(dim=1) if self.bypass_empty else None
         if terms is None:
-            return Knowledge(maps, rows, rows, bypass)
+            return MapKnowledge(maps, rows, rows, bypass)
         if not self.with_terms:
             raise InputError(
                 "The batch carries auxiliary terms, but this model was infused without room for them. Infuse it with "
@@ -104,4 +104,4 @@ class KnowledgeReader:
             (pad(keys, (0, 0, self.gap, 0)), pad(values, (0, 0, self.gap, 0)))
             for keys, values in terms_for_layers(base, ids, start)
         ]
-        return Knowledge(maps, rows, columns, bypass, beside)
+        return MapKnowledge(maps, rows, columns, bypass, beside)

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn.functional import conv2d, pad
 from torch.nn.functional import dropout as drop
 
-from infuser.methods.kam_reader import Knowledge
+from infuser.methods.kam_reader import MapKnowledge
 
 _TILE_BYTES = 2**21
 """Size of one tile of score and map channels; 2 to 4 MB were fastest on cores with 512 KB of second-level cache."""
@@ -27,7 +27,7 @@ def attend(
     key: Tensor,
     value: Tensor,
     mask: Tensor | None,
-    knowledge: Knowledge,
+    knowledge: MapKnowledge,
     *,
     scaling: float,
     kernel: Tensor,
@@ -85,7 +85,7 @@ def _attend_in_tiles(
     key: Tensor,
     value: Tensor,
     mask: Tensor | None,
-    knowledge: Knowledge,
+    knowledge: MapKnowledge,
     kernel: Tensor,
     bias: Tensor | None,
     below: Tensor | None,

@@ -6,7 +6,7 @@ and an attention that lets all words read the entities it found:
 
     H_p  = H W1 + b1                               words in the size of the entity vectors
     s    = LayerNorm(pooled H_p of each mention)   weighted by a learned attention over its words
-    s_e  = Block(s)                                mentions look at mentions
+    s_e  = TransformerBlock(s)                                mentions look at mentions
     psi  = MLP(prior, s_e . e_k / sqrt(e))         one score per candidate
     s'   = LayerNorm(s_e + sum softmax(psi) e_k)   over candidates with psi >= threshold; if none, a learned NULL
     H'   = H + gate * (MLP(MultiHead(H_p, s', s')) W2 + b2)
@@ -27,8 +27,8 @@ from transformers import PreTrainedModel
 
 from infuser.errors import InputError
 from infuser.hosts import anatomy_of, n_blocks
-from infuser.methods.entity_reader import AllTold, Found, Trace, bases_in, put_in, sizes_of, take_out
-from infuser.methods.layers import Block, FeedForward, MultiHead
+from infuser.methods.entity_reader import AllScored, BatchMentions, Trace, bases_in, put_in, sizes_of, take_out
+from infuser.methods.layers import FeedForward, MultiHead, TransformerBlock
 from infuser.registry import METHODS
 from infuser.types import Source
 
@@ -40,14 +40,14 @@ class Linker(nn.Module):
         super().__init__()
         self.pooling = nn.Linear(size, 1, bias=False)  # a softmax does not see a constant
         self.span_norm = nn.LayerNorm(size)
-        self.block = Block(size, settings.n_heads, settings.inner, settings.dropout)
+        self.block = TransformerBlock(size, settings.n_heads, settings.inner, settings.dropout)
         # without a bias at the end: the softmax over candidates does not see it, so a task could not teach it
         last = nn.Linear(settings.scorer, 1, bias=False)
         self.scorer = nn.Sequential(nn.Linear(2, settings.scorer), nn.ReLU(), last)
         with torch.no_grad():
             last.weight.abs_()  # all scores start above 0, so that every candidate counts until it learns
 
-    def forward(self, words: Tensor, found: Found) -> tuple[Tensor, Tensor]:
+    def forward(self, words: Tensor, found: BatchMentions) -> tuple[Tensor, Tensor]:
         """Return mentions (batch, S, e) and the score of each candidate (batch, M)."""
         covered = found.span_tokens(words.shape[1])
         attention = self.pooling(words).transpose(1, 2)  # (batch, 1, seq)
@@ -79,7 +79,7 @@ class KarLayer(nn.Module):
             else:
                 invert(self.project, self.back)
 
-    def forward(self, states: Tensor, found: Found, trace: tuple[str, Trace] | None) -> Tensor:
+    def forward(self, states: Tensor, found: BatchMentions, trace: tuple[str, Trace] | None) -> Tensor:
         """Return states (batch, seq, hidden) that have read the entities."""
         words = self.project(states)
         spans, scores = self.linker(words, found)
@@ -113,11 +113,11 @@ def invert(project: nn.Linear, back: nn.Linear) -> None:
 
 
 @dataclass(slots=True)
-class Travelling:
+class KarCall:
     """The knowledge of one call, on its way through the blocks."""
 
     base: Any
-    found: dict[str, Found]
+    found: dict[str, BatchMentions]
     trace: Trace | None
     learns: bool
     """Whether the call follows gradients."""
@@ -134,12 +134,12 @@ class Travelling:
                     )
                 states = kar(states, self.found[name], None if self.trace is None else (name, self.trace))
         if self.trace is not None and self.trace.stops and len(self.trace.scores) == len(self.found):
-            raise AllTold
+            raise AllScored
         return states
 
 
-def _travel(base: PreTrainedModel, found: dict[str, Found], trace: Trace | None) -> Travelling:
-    return Travelling(base, found, trace, learns=torch.is_grad_enabled())
+def _start_call(base: PreTrainedModel, found: dict[str, BatchMentions], trace: Trace | None) -> KarCall:
+    return KarCall(base, found, trace, learns=torch.is_grad_enabled())
 
 
 EVERY_CANDIDATE = -100.0
@@ -186,7 +186,7 @@ class Kar:
         layers = self.places(host, list(sizes))
         hidden = host.config.hidden_size
         kars = {name: KarLayer(hidden, size, layer=layers[name], settings=self) for name, size in sizes.items()}
-        put_in(host, kars, _travel, set(layers.values()))
+        put_in(host, kars, _start_call, set(layers.values()))
 
     def detach(self, host: PreTrainedModel) -> None:
         """Take everything out again that `attach` put in."""

@@ -39,7 +39,7 @@ class FeedForward(nn.Sequential):
         super().__init__(nn.Linear(size, inner), nn.GELU(), nn.Linear(inner, size), nn.Dropout(dropout))
 
 
-class Block(nn.Module):
+class TransformerBlock(nn.Module):
     """A transformer block: things (batch, m, size) look at each other, as words do in BERT."""
 
     def __init__(self, size: int, n_heads: int, inner: int, dropout: float) -> None:

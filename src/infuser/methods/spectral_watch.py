@@ -28,7 +28,7 @@ _PER_TEXT = (SequenceClassifierOutput, MultipleChoiceModelOutput, NextSentencePr
 """Outputs of heads that answer once per text; all others answer per token."""
 
 
-class Seen(NamedTuple):
+class EncoderCall(NamedTuple):
     """One call of an encoder, and what it answered."""
 
     encoder: Any
@@ -59,7 +59,7 @@ class Watch:
         self.spectral = spectral
         self.adds = adds
         """Whether the penalty joins the loss; else `output.parts` tells it and somebody else adds it."""
-        self.seen: dict[int, Seen | None] = {}
+        self.seen: dict[int, EncoderCall | None] = {}
         """What the encoder saw and said in the calls that are under way, by thread."""
         self.handles: list[RemovableHandle] = []
 
@@ -98,7 +98,7 @@ class Watch:
     def look(self, encoder: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], encoded: Any) -> None:
         """Keep what the encoder answers, if it is the model that asks."""
         if get_ident() in self.seen:
-            self.seen[get_ident()] = Seen(encoder, args, kwargs, encoded)
+            self.seen[get_ident()] = EncoderCall(encoder, args, kwargs, encoded)
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]
     def end(self, model: nn.Module, args: tuple[Any, ...], output: Any) -> Any:

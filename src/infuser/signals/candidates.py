@@ -59,7 +59,7 @@ def candidate_tensors(
 ) -> dict[str, Tensor]:
     """Return the tensors of one knowledge base for a batch of texts."""
     texts = [
-        _Text(base, annotations, of_text, gold[i] if gold is not None else None)
+        _TextCandidates(base, annotations, of_text, gold[i] if gold is not None else None)
         for i, (annotations, of_text) in enumerate(zip(found, ranges, strict=True))
     ]
     n_spans, n_candidates, n_vectors = (
@@ -92,7 +92,7 @@ def candidate_tensors(
     return {part_name(base.name, part): torch.from_numpy(array) for part, array in arrays.items()}
 
 
-class _Text:
+class _TextCandidates:
     """The spans of one text that the encoder reads, and the flat list of what they may mean."""
 
     def __init__(

@@ -14,7 +14,7 @@ from transformers import BatchEncoding, PreTrainedTokenizerBase
 from infuser.errors import InputError, SourceError
 from infuser.signals.align import Aligned, Box, Range, align, token_ranges
 from infuser.signals.candidates import bases_among, candidate_tensors, read_golds
-from infuser.signals.examples import Row, read_labels, read_rows
+from infuser.signals.examples import InputRow, read_labels, read_rows
 from infuser.signals.long_texts import tokenizer_inputs
 from infuser.types import Annotations, DrawsPerEpoch, Source, Span, keep_spans
 
@@ -101,7 +101,11 @@ class Collator:
         return self._batch(examples, rows, n_choices, encoding), ranges
 
     def _batch(
-        self, examples: Sequence[Mapping[str, Any]], rows: list[Row], n_choices: int | None, encoding: BatchEncoding
+        self,
+        examples: Sequence[Mapping[str, Any]],
+        rows: list[InputRow],
+        n_choices: int | None,
+        encoding: BatchEncoding,
     ) -> dict[str, Tensor]:
         batch = {
             name: torch.tensor(values, dtype=torch.long)
@@ -137,7 +141,7 @@ class Collator:
                 bar.update(len(found) - bar.n)
         return found
 
-    def _ask(self, rows: list[Row]) -> list[tuple[Annotations, ...]]:
+    def _ask(self, rows: list[InputRow]) -> list[tuple[Annotations, ...]]:
         joined = [row.joined for row in rows]
         answers = [source.annotate(joined) for source in self.sources]
         for source, answer in zip(self.sources, answers, strict=True):
@@ -148,7 +152,7 @@ class Collator:
                 )
         return [tuple(answer[i] for answer in answers) for i in range(len(rows))]
 
-    def _found(self, rows: list[Row]) -> list[tuple[Annotations, ...]]:
+    def _found(self, rows: list[InputRow]) -> list[tuple[Annotations, ...]]:
         """Return each row's annotations: its own, or what the sources say when asked for all others at once."""
         unasked = [row for row in rows if row.annotations is None]
         answers = iter(self._ask(unasked) if unasked else ())
@@ -161,7 +165,7 @@ class Collator:
                 )
         return found
 
-    def _tokenize(self, rows: list[Row]) -> BatchEncoding:
+    def _tokenize(self, rows: list[InputRow]) -> BatchEncoding:
         limit = self.max_length
         if limit is None and self.tokenizer.model_max_length < _NO_LIMIT:
             limit = self.tokenizer.model_max_length
@@ -181,7 +185,7 @@ class Collator:
         return encoding
 
     def _knowledge(
-        self, rows: list[Row], encoding: BatchEncoding, examples: Sequence[Mapping[str, Any]] = ()
+        self, rows: list[InputRow], encoding: BatchEncoding, examples: Sequence[Mapping[str, Any]] = ()
     ) -> dict[str, Tensor]:
         found = self._found(rows)
         golds = {base.name: read_golds(examples, base.name) for base in self._bases.values()}
@@ -266,7 +270,7 @@ def _left(gold: Sequence[Any] | None, stays: Sequence[bool]) -> list[Any] | None
     return [one for one, kept in zip(gold, stays, strict=True) if kept]
 
 
-def _rows_of(texts: Sequence[str], pairs: Sequence[str | None] | None) -> list[Row]:
+def _rows_of(texts: Sequence[str], pairs: Sequence[str | None] | None) -> list[InputRow]:
     return read_rows(_examples_of(texts, pairs))[0]
 
 

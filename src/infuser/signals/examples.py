@@ -19,7 +19,7 @@ IGNORED = -100
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class InputRow:
     """One sequence for the encoder."""
 
     text: str
@@ -33,7 +33,7 @@ class Row:
         return join_pair(self.text, self.pair)
 
 
-def read_rows(examples: Sequence[Mapping[str, Any]]) -> tuple[list[Row], int | None]:
+def read_rows(examples: Sequence[Mapping[str, Any]]) -> tuple[list[InputRow], int | None]:
     """Return the rows of all examples and, for multiple choice, how many rows each example has."""
     if not len(examples):
         raise InputError("The batch is empty. Give at least one text.")
@@ -47,7 +47,7 @@ def read_rows(examples: Sequence[Mapping[str, Any]]) -> tuple[list[Row], int | N
     return rows, counts.pop()
 
 
-def _choices_of(example: Mapping[str, Any], where: str) -> list[Row]:
+def _choices_of(example: Mapping[str, Any], where: str) -> list[InputRow]:
     if "text" not in example:
         raise InputError(
             f"{where} has no 'text' but {sorted(example)}. Rename its columns to 'text', 'pair' and 'label'; under "
@@ -68,9 +68,9 @@ def _choices_of(example: Mapping[str, Any], where: str) -> list[Row]:
     return [_row(*choice, f"{where}, choice {i},") for i, choice in enumerate(zip(texts, pairs, each, strict=True))]
 
 
-def _row(text: object, pair: object, annotations: Sequence[Annotations] | None, where: str) -> Row:
+def _row(text: object, pair: object, annotations: Sequence[Annotations] | None, where: str) -> InputRow:
     checked = _string(text, "text", where)
-    return Row(
+    return InputRow(
         checked,
         None if pair is None else _string(pair, "pair", where),
         None if annotations is None else tuple(annotations),

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from transformers import PreTrainedTokenizerBase
 
-from infuser.signals.examples import Row
+from infuser.signals.examples import InputRow
 
 _LONG = 8
 """A text of more characters than this many times the longest input is worth a look before it is tokenised."""
@@ -21,7 +21,7 @@ _SPACE = re.compile(r"\s")
 
 
 def tokenizer_inputs(
-    tokenizer: PreTrainedTokenizerBase, rows: Sequence[Row], limit: int | None
+    tokenizer: PreTrainedTokenizerBase, rows: Sequence[InputRow], limit: int | None
 ) -> list[str | tuple[str, str]]:
     """Return texts and pairs for a tokenizer that will cut them to `limit` tokens; it keeps the same tokens of each."""
     cuts_pairs = limit is not None and tokenizer.truncation_side == "right"

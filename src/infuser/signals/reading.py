@@ -16,7 +16,7 @@ from transformers import BatchEncoding, PreTrainedTokenizerBase
 
 from infuser.errors import InputError
 from infuser.signals.collator import Collator
-from infuser.signals.examples import Row, read_rows
+from infuser.signals.examples import InputRow, read_rows
 from infuser.signals.long_texts import tokenizer_inputs
 
 
@@ -112,7 +112,7 @@ def follow_padding(boxes: Tensor, length: Tensor, rows: Tensor) -> Tensor:
     return torch.cat([boxes[..., :1], places + move], dim=-1)
 
 
-def _rows(text: Any, text_pair: Any) -> list[Row]:
+def _rows(text: Any, text_pair: Any) -> list[InputRow]:
     """Return the rows of what tokenizers take: a text, a list of texts or pairs, with or without a second list."""
     texts: Sequence[Any] = [text] if isinstance(text, str) else list(text)
     pairs: Sequence[Any] = [text_pair] * len(texts) if text_pair is None or isinstance(text_pair, str) else text_pair

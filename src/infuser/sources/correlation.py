@@ -106,7 +106,7 @@ class Correlation(FolderSource):
         found = find_ties(self._table.ties, [reading.asked for reading in readings], self.n_terms)
         return [reading.annotations(ties, self._table) for reading, ties in zip(readings, found, strict=True)]
 
-    def _read(self, text: str) -> _Reading:
+    def _read(self, text: str) -> _TextWords:
         words = find_words(text)
         nodes = np.array(self._table.nodes_of([word.folded for word in words]), np.int64)
         if self._table.n_sides == 2:
@@ -114,7 +114,7 @@ class Correlation(FolderSource):
             right = place >= 0 and np.array([word.start for word in words]) > place
             nodes += np.where(nodes >= 0, right, 0)
         kept = np.array(readable(text, [word.start for word in words], self.n_words), np.int64)
-        return _Reading(text, words, nodes, kept)
+        return _TextWords(text, words, nodes, kept)
 
     @cached_property
     def _table(self) -> TieTable:
@@ -142,7 +142,7 @@ class Correlation(FolderSource):
         return cls(pairs, n_terms=1)
 
 
-class _Reading:
+class _TextWords:
     """A text as the table sees it."""
 
     def __init__(self, text: str, words: list[Word], nodes: Any, kept: Any) -> None:

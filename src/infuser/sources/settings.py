@@ -42,9 +42,9 @@ def check_settings(kind: str, settings: Mapping[str, Any], where: str) -> dict[s
             raise InputError(f"{where}: {kind} has no setting {name!r}.{hint} Known: {', '.join(known)}.")
         if name == "aliases" and isinstance(value, str):  # the file they stand in
             continue
-        if not fits(value, wanted.get(name, Any)):
+        if not has_type(value, wanted.get(name, Any)):
             file = " or the path of a file" if name == "aliases" else ""
-            raise InputError(f"{where}: {name} is {_shown(value)}; give {told(wanted[name], value)}{file}.")
+            raise InputError(f"{where}: {name} is {_shown(value)}; give {describe_type(wanted[name], value)}{file}.")
     return dict(settings)
 
 
@@ -72,11 +72,11 @@ def _types_of(kind: str) -> dict[str, Any]:
         return {}
 
 
-def fits(value: Any, wanted: Any) -> bool:
-    """Tell whether a value is of a type, as far as simple types and lists of them go."""
+def has_type(value: Any, wanted: Any) -> bool:
+    """Return whether a value is of a type, as far as simple types and lists of them go."""
     origin, arguments = typing.get_origin(wanted), typing.get_args(wanted)
     if origin in (typing.Union, types.UnionType):
-        return any(fits(value, one) for one in arguments)
+        return any(has_type(value, one) for one in arguments)
     if origin is Literal:
         return value in arguments
     if wanted is types.NoneType:
@@ -85,7 +85,7 @@ def fits(value: Any, wanted: Any) -> bool:
         return isinstance(value, _accepted(wanted)) and (wanted is bool or not isinstance(value, bool))
     if origin is Sequence:
         simple = arguments[0] in _WORDS
-        return isinstance(value, list | tuple) and (not simple or all(fits(one, arguments[0]) for one in value))
+        return isinstance(value, list | tuple) and (not simple or all(has_type(one, arguments[0]) for one in value))
     if origin in (Mapping, Callable):
         return isinstance(value, origin)
     return True
@@ -95,11 +95,11 @@ def _accepted(wanted: type[Any]) -> Any:
     return {float: int | float, Path: str | Path}.get(wanted, wanted)
 
 
-def told(wanted: Any, value: Any) -> str:
+def describe_type(wanted: Any, value: Any) -> str:
     """Return in words what a setting takes."""
     origin, arguments = typing.get_origin(wanted), typing.get_args(wanted)
     if origin in (typing.Union, types.UnionType):
-        ways = [told(one, value) for one in arguments if one not in (types.NoneType, Path)]
+        ways = [describe_type(one, value) for one in arguments if one not in (types.NoneType, Path)]
         return " or ".join(dict.fromkeys(ways))
     if origin is Literal:
         return " or ".join(map(repr, arguments))

@@ -112,7 +112,7 @@ def join_words(words: Iterable[TaggedWord]) -> Iterator[Finding]:
         yield Finding(start, end, current)
 
 
-class _Reading(NamedTuple):
+class _Tokens(NamedTuple):
     """The tokens of a text without special ones, their places, and the windows they are read in."""
 
     ids: list[int]
@@ -121,7 +121,7 @@ class _Reading(NamedTuple):
 
 
 def _word_tags(
-    text: str, reading: _Reading, tags: Sequence[Sequence[int]], names: Sequence[str]
+    text: str, reading: _Tokens, tags: Sequence[Sequence[int]], names: Sequence[str]
 ) -> Iterator[TaggedWord]:
     """Yield the words of a text with the tag of the first token that touches each."""
     owner = owners(reading.windows)
@@ -157,13 +157,13 @@ class _Tagger:
         self._room = (window or min(readable, _USUAL)) - len(self._before) - len(self._after)
         self._overlap = min(overlap, self._room // 4)
 
-    def split(self, text: str) -> _Reading:
+    def split(self, text: str) -> _Tokens:
         """Return the tokens of a text and its windows."""
         encoding = self._tokenizer(
             text, add_special_tokens=False, truncation=False, return_offsets_mapping=True, verbose=False
         )
         ids, offsets = encoding["input_ids"], encoding["offset_mapping"]
-        return _Reading(ids, offsets, list(windows([1] * len(ids), self._room, overlap=self._overlap)))
+        return _Tokens(ids, offsets, list(windows([1] * len(ids), self._room, overlap=self._overlap)))
 
     def predict(self, rows: Sequence[list[int]], batch_size: int) -> list[list[int]]:
         """Return the most probable tag of each token of each row."""

@@ -11,11 +11,11 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from infuser.analysis.diagnose.asking import ask
+from infuser.analysis.diagnose.corruption import Errors
 from infuser.analysis.diagnose.result import Channel, Flip
 from infuser.analysis.predict import probabilities
 from infuser.errors import InputError
 from infuser.infused import Infused
-from infuser.sources.corruption import Errors
 from infuser.stats.comparison import ArmScores, compare
 from infuser.stats.metrics import METRICS, Metric
 from infuser.training.steps import Collate, Example
@@ -140,7 +140,7 @@ def corruption_curve(
     types: Mapping[str, str] | None = None,
     batch_size: int = 64,
 ) -> list[tuple[float, float]]:
-    """Return (share, score of the answers) for rising shares of wrong entities, see `sources.corruption`.
+    """Return (share, score of the answers) for rising shares of wrong entities, see `analysis.diagnose.corruption`.
 
     Examples have their `annotations`; `pool` holds those of further texts, such as the training set, from which
     stand-ins come, too. The model stays as it was trained: only what it is told while answering is wrong.

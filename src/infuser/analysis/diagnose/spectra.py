@@ -11,7 +11,7 @@ from transformers.modeling_outputs import SequenceClassifierOutput
 
 from infuser.analysis.diagnose.asking import ask
 from infuser.errors import InputError
-from infuser.methods.spectral_watch import Seen
+from infuser.methods.spectral_watch import EncoderCall
 from infuser.training.steps import Collate, Example
 
 
@@ -30,7 +30,7 @@ def feature_matrix(
 
     def entering(batch: dict[str, Tensor]) -> Tensor:
         # an empty output of its kind says that the head answers once per text
-        return Seen(encoder, (), batch, encoder(**batch)).features(SequenceClassifierOutput())
+        return EncoderCall(encoder, (), batch, encoder(**batch)).features(SequenceClassifierOutput())
 
     encoder = model.base_model
     return ask(model, chosen, collate, entering, batch_size=batch_size)

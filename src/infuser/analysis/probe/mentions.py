@@ -21,7 +21,7 @@ from infuser.hosts.loading import longest_input
 from infuser.progress import progress_bar
 from infuser.signals.align import align
 from infuser.signals.collator import Collator
-from infuser.signals.examples import Row, read_rows
+from infuser.signals.examples import InputRow, read_rows
 from infuser.signals.long_texts import tokenizer_inputs
 from infuser.types import Annotations, Link, Source, Span, entity_key
 
@@ -40,7 +40,7 @@ class ProbedMention:
     """What the source calls its kind."""
     name: str
     """Its words, folded: two entities may share a name."""
-    row: Row
+    row: InputRow
     start: int
     """Position of its first token."""
     end: int
@@ -92,7 +92,7 @@ def find_mentions(
     ]
 
 
-def _found(collator: Collator, rows: Sequence[Row]) -> list[tuple[Annotations, ...]]:
+def _found(collator: Collator, rows: Sequence[InputRow]) -> list[tuple[Annotations, ...]]:
     """Return what is annotated in each row; the sources are asked for rows that do not say."""
     missing = [row for row in rows if row.annotations is None]
     if missing and not collator.sources:
@@ -105,7 +105,7 @@ def _found(collator: Collator, rows: Sequence[Row]) -> list[tuple[Annotations, .
 
 
 def _mentions(
-    collator: Collator, rows: Sequence[Row], found: Sequence[tuple[Annotations, ...]]
+    collator: Collator, rows: Sequence[InputRow], found: Sequence[tuple[Annotations, ...]]
 ) -> Iterator[ProbedMention]:
     limit = collator.max_length
     encoding = collator.tokenizer(
@@ -125,7 +125,7 @@ def _mentions(
                     yield _mention(row, span, place, len(offsets))
 
 
-def _mention(row: Row, span: Span, place: tuple[int, int], n_tokens: int) -> ProbedMention:
+def _mention(row: InputRow, span: Span, place: tuple[int, int], n_tokens: int) -> ProbedMention:
     text = row.joined
     key, name = entity_key(text, span), entity_key(text, Span(span.start, span.end))
     content = f"{place} {len(row.text)} {key}\n{text}"  # with where the first side ends: a pair is no long text

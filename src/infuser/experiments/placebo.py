@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from infuser.errors import SourceError
-from infuser.types import PAIR_BREAK, Annotations, Span, Term
+from infuser.types import PAIR_BREAK, Annotations, Span, keep_spans
 from infuser.words import Word, find_words
 
 
@@ -82,25 +82,11 @@ def _moved(
     new_sides: tuple[list[Word], list[Word]],
 ) -> Annotations:
     """Return annotations of one text as annotations of another."""
-    spans: list[Span] = []
-    new_place: dict[int, int] = {}
-    for number, span in enumerate(found.spans):
-        side = int(place is not None and span.start >= place)
-        if new_sides[side]:
-            new_place[number] = len(spans)
-            spans.append(_laid_on(span, sides[side], new_sides[side]))
-    links = [
-        replace(link, source=new_place[link.source], target=new_place[link.target])
-        for link in found.links
-        if link.source in new_place and link.target in new_place
-    ]
-    terms = [
-        Term(term.text, tuple((new_place[number], weight) for number, weight in term.ties if number in new_place))
-        for term in found.terms
-    ]
-    candidates = tuple(found.candidates[number] for number in new_place) if found.candidates else ()
-    odds = tuple(found.odds[number] for number in new_place) if found.odds else ()
-    return Annotations(text, tuple(spans), tuple(links), tuple(term for term in terms if term.ties), candidates, odds)
+    side_of = [int(place is not None and span.start >= place) for span in found.spans]
+    left = keep_spans(found, [bool(new_sides[side]) for side in side_of])
+    kept = [side for side in side_of if new_sides[side]]
+    spans = (_laid_on(span, sides[side], new_sides[side]) for span, side in zip(left.spans, kept, strict=True))
+    return replace(left, text=text, spans=tuple(spans))
 
 
 def _laid_on(span: Span, words: list[Word], new_words: list[Word]) -> Span:

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from infuser.errors import SourceError
+from infuser.experiments.placebo import shuffle
 from infuser.sources import Candidates, Correlation, Graph, Phrases
-from infuser.sources.placebo import shuffle
 from infuser.types import PAIR_BREAK, Annotations, Link, Span, Term, join_pair
 from infuser.words import find_words
 

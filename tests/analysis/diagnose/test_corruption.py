@@ -9,10 +9,10 @@ from hypothesis import strategies as st
 from miniatures import tiny_tokenizer
 from tiny_infusions import tiny_base
 
+from infuser.analysis.diagnose.corruption import corrupt
 from infuser.errors import InputError, SourceError
 from infuser.signals import Collator
 from infuser.sources import Candidates, Correlation, Graph
-from infuser.sources.corruption import corrupt
 from infuser.types import Annotations, Candidate, Link, Span, Term, entity_key
 
 TYPES = {"bern": "city", "basel": "city", "aare": "river", "rhine": "river", "jura": "range"}
