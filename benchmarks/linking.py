@@ -42,7 +42,7 @@ from infuser.linking.inference import find_mentions
 from infuser.linking.mentions import Mention
 from infuser.linking.readers import read_links
 from infuser.linking.scores import score_links
-from infuser.linking.self_supervision import SelfSupervision, self_supervised
+from infuser.linking.self_supervision import SelfSupervision, UnambiguousTexts
 from infuser.linking.training import train_linker
 from infuser.linking.windows import window_linked
 
@@ -162,7 +162,7 @@ def run(data: Set, seed: int, epochs: int, self_epochs: int) -> dict[str, dict[s
     """Train linkers from one seed and return the scores of each."""
     bases, texts = {data.base.name: data.base}, [one.text for one in data.test]
     checkpoint = str(assets.fetch("minilm"))
-    hidden = self_supervised(data.corpus, bases, data.supervision, seed=seed, epoch=0, mask_token="[MASK]")
+    hidden = UnambiguousTexts(data.corpus, bases, data.supervision).examples(seed=seed, epoch=0, mask_token="[MASK]")
     scores = {}
     for arm, examples, n_epochs in (
         ("without labels", hidden, self_epochs),

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from infuser.errors import InputError, SourceError
 from infuser.knowledge.vectors.store import EntityVectors
 from infuser.linking.examples import NOTHING
-from infuser.linking.self_supervision import SelfSupervision, UnambiguousTexts, self_supervised
+from infuser.linking.self_supervision import SelfSupervision, UnambiguousTexts
 from infuser.sources.candidates import Candidates
 from infuser.sources.knowledge_base import KnowledgeBase
 
@@ -35,6 +35,10 @@ def spoken(example: dict) -> dict[str, str | None]:
     return dict(
         zip((example["text"][span.start : span.end] for span in found.spans), example["gold"]["base"], strict=True)
     )
+
+
+def self_supervised(texts, bases, settings=None, *, seed, epoch, mask_token=None):
+    return UnambiguousTexts(texts, bases, settings).examples(seed=seed, epoch=epoch, mask_token=mask_token)
 
 
 def test_an_unambiguous_name_is_gold_and_the_others_are_not_known():

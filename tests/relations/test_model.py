@@ -19,7 +19,7 @@ from infuser import Entities, Kam
 from infuser.errors import CheckpointError, InputError
 from infuser.relations.candidates import CandidateRule
 from infuser.relations.classifier import Thresholds
-from infuser.relations.encoders import Encoder, mark_of_encoder, open_encoder
+from infuser.relations.encoders import Encoder, digest_of_encoder, open_encoder
 from infuser.relations.examples import NO_RELATION, RelationText, Triple
 from infuser.relations.extraction import propose_all
 from infuser.relations.model import AttentionRelations
@@ -320,15 +320,15 @@ def test_a_checkpoint_without_a_pooler_is_the_same_encoder_every_time(tmp_path):
     tiny_tokenizer("bert").save_pretrained(tmp_path)
     first, second = open_encoder(tmp_path), open_encoder(tmp_path)
     assert not (first.model.pooler.dense.weight == second.model.pooler.dense.weight).all()
-    assert mark_of_encoder(first) == mark_of_encoder(second)
+    assert digest_of_encoder(first) == digest_of_encoder(second)
 
 
 def test_use_does_not_make_another_encoder(encoder):
-    mark = mark_of_encoder(encoder)
+    mark = digest_of_encoder(encoder)
     encoder.tokenizer(["a", "the river"], padding=True, truncation=True, max_length=9)
-    assert mark_of_encoder(encoder) == mark
+    assert digest_of_encoder(encoder) == mark
     encoder.tokenizer("a")
-    assert mark_of_encoder(encoder) == mark
+    assert digest_of_encoder(encoder) == mark
 
 
 def other_tokenizer():
@@ -352,13 +352,13 @@ def test_another_encoder_is_refused_and_both_are_named(saved, encoder, checkpoin
         AttentionRelations.load(saved[1], encoder=other)
     message = str(refused.value)
     assert str(checkpoint) in message and "the other one" in message
-    assert mark_of_encoder(encoder)[:12] in message and mark_of_encoder(other)[:12] in message
+    assert digest_of_encoder(encoder)[:12] in message and digest_of_encoder(other)[:12] in message
     assert len(message) < 600
 
 
 def test_layers_that_share_weights_are_counted():
     encoders = [Encoder(tiny_host("albert", num_hidden_layers=n), tiny_tokenizer("albert")) for n in (2, 3)]
-    assert mark_of_encoder(encoders[0]) != mark_of_encoder(encoders[1])
+    assert digest_of_encoder(encoders[0]) != digest_of_encoder(encoders[1])
 
 
 def infused_with(*names):

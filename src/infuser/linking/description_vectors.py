@@ -13,19 +13,19 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from infuser import assets
 from infuser.errors import InputError
+from infuser.hosts import answering
+from infuser.hosts.checkpoints import find_checkpoint
 from infuser.hosts.loading import load_model, load_tokenizer, longest_input
 from infuser.knowledge.artifact import check_place
 from infuser.knowledge.vectors.descriptions import Described, Missing, texts_of
 from infuser.knowledge.vectors.store import KIND, EntityVectors, Floats, VectorBatch, nameless_file, write_vectors
 from infuser.progress import progress_bar
 
-Encoder = str | Path | tuple[PreTrainedModel, PreTrainedTokenizerBase]
+EncoderLike = str | Path | tuple[PreTrainedModel, PreTrainedTokenizerBase]
 """A checkpoint's folder, hub id or asset name; or a model with its tokenizer."""
 
 _PROBE = "A river flows through the old town, and a bridge leads over it."
@@ -53,7 +53,7 @@ class DescriptionVectors:
 
 def encode_descriptions(
     texts: Sequence[str],
-    encoder: Encoder,
+    encoder: EncoderLike,
     *,
     max_tokens: int = 128,
     batch_size: int = 64,
@@ -71,13 +71,13 @@ def encode_descriptions(
 
 def build_from_descriptions(
     entities: Iterable[Described],
-    encoder: Encoder,
+    encoder: EncoderLike,
     out: str | Path,
     settings: DescriptionVectors | None = None,
     *,
     progress: bool = False,
 ) -> EntityVectors:
-    """Encode what is said about entities, write their vectors as a folder, and open it."""
+    """Encode the descriptions of entities, write their vectors to a folder, and open it."""
     settings = settings or DescriptionVectors()
     check_place(out, KIND)
     chosen = texts_of(entities, with_label=settings.with_label, missing=settings.missing)
@@ -103,14 +103,14 @@ def build_from_descriptions(
 def add_described(
     vectors: EntityVectors,
     entities: Iterable[Described],
-    encoder: Encoder | None = None,
+    encoder: EncoderLike | None = None,
     *,
     missing: Missing | None = None,
     progress: bool = False,
 ) -> EntityVectors:
     """Return these vectors and, behind them, those of new entities, encoded as the old ones were.
 
-    `encoder` says where the encoder lies now, if not where it was; `missing` replaces that setting for the new ones.
+    `encoder` is where the encoder lies now, if not where it was; `missing` replaces that setting for the new ones.
     """
     if vectors.about.get("way") != "descriptions":
         raise InputError(
@@ -133,11 +133,10 @@ def add_described(
     return vectors.with_more([id for id, _ in chosen], _projected(encoded, further))
 
 
-def _open_encoder(encoder: Encoder) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
+def _open_encoder(encoder: EncoderLike) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     if isinstance(encoder, tuple):
         return encoder
-    name = str(encoder)
-    folder = str(assets.fetch(name)) if name in assets.ASSETS and not Path(name).exists() else name
+    folder = find_checkpoint(str(encoder))
     return load_model(folder, "encoder"), load_tokenizer(folder)
 
 
@@ -155,20 +154,14 @@ def _encode(
         raise InputError(f"max_tokens={max_tokens}, batch_size={batch_size}: both must be 1 or more.")
     reading = {"padding": True, "truncation": True, "max_length": min(max_tokens, longest_input(model, tokenizer))}
     order = sorted(range(len(texts)), key=lambda place: -len(texts[place]))  # the longest first: memory is known soon
-    was_training = model.training
-    model.train(False)
-    try:
-        shown = None if progress else False
-        with torch.inference_mode(), progress_bar("encoding", len(texts), unit="texts", shown=shown) as bar:
-            for first in range(0, len(order), batch_size):
-                places = order[first : first + batch_size]
-                batch = tokenizer([texts[place] for place in places], return_tensors="pt", **reading).to(model.device)
-                states = model.base_model(**batch).last_hidden_state.float()  # (batch, seq, hidden)
-                read = batch["attention_mask"].unsqueeze(-1).float()
-                encoded[places] = ((states * read).sum(1) / read.sum(1).clamp(min=1)).cpu().numpy()
-                bar.advance(len(places))
-    finally:
-        model.train(was_training)
+    with answering(model), progress_bar("encoding", len(texts), unit="texts", shown=None if progress else False) as bar:
+        for first in range(0, len(order), batch_size):
+            places = order[first : first + batch_size]
+            batch = tokenizer([texts[place] for place in places], return_tensors="pt", **reading).to(model.device)
+            states = model.base_model(**batch).last_hidden_state.float()  # (batch, seq, hidden)
+            read = batch["attention_mask"].unsqueeze(-1).float()
+            encoded[places] = ((states * read).sum(1) / read.sum(1).clamp(min=1)).cpu().numpy()
+            bar.advance(len(places))
 
 
 def _principal(encoded: Floats, dim: int) -> dict[str, NDArray[Any]]:
@@ -199,5 +192,5 @@ def _differ(one: Floats, other: Floats) -> bool:
     return bool(np.linalg.norm(one - other) > _ANOTHER * np.linalg.norm(other))
 
 
-def _name_of(encoder: Encoder, model: PreTrainedModel) -> str:
+def _name_of(encoder: EncoderLike, model: PreTrainedModel) -> str:
     return str(model.name_or_path if isinstance(encoder, tuple) else encoder)

@@ -47,7 +47,7 @@ def most_frequent(
 ) -> list[list[Mention]]:
     """Link every mention to the candidate that is meant most often overall; of equals to the more probable one.
 
-    `counts` says how often each entity is meant (see `entity_totals`); one that it does not know counts 0.
+    `counts` is how often each entity is meant (see `entity_totals`); a missing one counts 0.
     """
     return _link(texts, base, lambda candidate: counts.get(candidate.id, 0.0), threshold)
 

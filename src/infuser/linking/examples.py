@@ -38,11 +38,11 @@ def link_examples(texts: Sequence[LinkedText], bases: Mapping[str, Source]) -> l
     """Return examples for the collator: texts, what each knowledge base found in them, and what is right there.
 
     `gold` of an example has for each knowledge base, by name, one entry per span that the base found: the entity that
-    it means, NOTHING where it means none of its candidates, None where nobody knows.
+    it means, NOTHING where it means none of its candidates, None where it is unknown.
     """
     found = {name: base.annotate([one.text for one in texts]) for name, base in bases.items()}
     meant = {span.id for one in texts for span in one.spans}
-    speaks = {  # what a base does not know, these texts do not speak of: nobody knows what its spans mean
+    speaks = {  # where a base has none of the texts' entities, what its spans mean is unknown
         name: not meant or any(candidate.id in meant for of in of_base for span in of.candidates for candidate in span)
         for name, of_base in found.items()
     }

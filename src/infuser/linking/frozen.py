@@ -24,7 +24,7 @@ from infuser.signals.candidates import part_name
 
 _BATCH = 32
 _NUMBER = "number"
-"""Under this name an example says which one it is."""
+"""The field that holds an example's number."""
 
 
 class FrozenStates:

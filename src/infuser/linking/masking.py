@@ -1,9 +1,9 @@
 """Examples for joint training: masked words, next sentences, and linking where a name means one thing only.
 
 BERT's two tasks, next sentence and masked words, beside linking. When a masked word lies in a mention, the mention's
-candidates would give the word away: of such mentions 80 % get one MASK entity, whose vector is zero and says nothing,
+candidates would give the word away: of such mentions 80 % get one MASK entity, whose vector is zero,
 10 % random entities, and 10 % keep theirs. What is masked is a function of the example's own `seed`, so that a
-training that was killed goes on with the same examples.
+training that was stopped resumes with the same examples.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def joint_examples(
         texts = [part for document in parted for part in document if part]
         examples = [{"text": text, "seed": chance.getrandbits(32)} for _ in range(copies) for text in texts]
     joined = [join_pair(example["text"], example.get("pair")) for example in examples]
-    # no name is masked here, so the texts stay what they are and tell which example is whose
+    # no name is masked here, so the texts stay as they are and identify the examples
     try:
         linked = {one["text"]: one for one in UnambiguousTexts(joined, bases, settings).examples(seed=seed, epoch=0)}
     except SourceError as error:
@@ -169,13 +169,13 @@ class MaskingCollator:
     def _mask_entities(
         self, base: Any, batch: dict[str, Tensor], masked: Tensor, chances: Sequence[random.Random]
     ) -> None:
-        """Change the candidates of mentions in which a word is masked; nobody says any more what these mean."""
+        """Change the candidates of mentions in which a word is masked; what these mean is then unknown."""
         spans, candidates, priors, vectors = (
             batch[part_name(base.name, part)] for part in ("spans", "candidates", "priors", "vectors")
         )
         gold = batch.get(part_name(base.name, "gold"))
         random_rows: list[tuple[int, int, int]] = []  # text, candidate, row of the store
-        zero = vectors.shape[1]  # one place more, for the entity that says nothing
+        zero = vectors.shape[1]  # one place more, for the MASK entity
         for row, chance in enumerate(chances):
             for place, (start, end) in enumerate(spans[row].tolist()):
                 if not masked[row, start:end].any():

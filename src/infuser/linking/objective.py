@@ -1,7 +1,7 @@
 """What a linker learns from: the score of the right candidate up, those of the others down.
 
 `LinkingObjective` stands around an infused model while `infuser.train` trains it: it adds the linker's loss to the loss
-of the model's own head and tells both. A linker that learns alone has its objective in `frozen`.
+of the model's own head and returns both. A linker that learns alone has its objective in `frozen`.
 """
 
 from __future__ import annotations
@@ -110,6 +110,6 @@ class LinkingObjective(nn.Module):
         if not parts:
             raise InputError(
                 "The batch says neither what its mentions mean nor which words are masked: there is nothing to learn. "
-                "Make examples with linking.link_examples or linking.self_supervised."
+                "Make examples with link_examples or UnambiguousTexts."
             )
         return Losses(loss=torch.stack(list(parts.values())).sum(), parts=parts)

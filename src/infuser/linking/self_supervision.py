@@ -2,7 +2,7 @@
 
 Where a name has a single meaning, what it means is known but there is nothing to choose. So its list of candidates is
 corrupted: it is given the list of some ambiguous name (a donor), and its own entity takes the place of one of the
-donor's, drawn by the donor's priors. Priors then tell as much as they do for names that are really ambiguous. Some
+donor's, drawn by the donor's priors. Priors are then as informative as for names that are really ambiguous. Some
 lists keep wrong candidates only, and some names are masked, so that the text around them must be read.
 """
 
@@ -41,7 +41,7 @@ class SelfSupervision:
     mask: float = 0.5
     """How often the name itself is masked; it often stands in the entity's description, which would be too easy."""
     keep_ambiguous: bool = True
-    """Whether names with several meanings stay beside the others; nobody says which of them is right."""
+    """Whether names with several meanings stay beside the others, without a label."""
 
     def __post_init__(self) -> None:
         for name in ("min_prior", "nothing", "mask"):
@@ -54,7 +54,7 @@ class SelfSupervision:
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """A text, what each knowledge base found in it, and what each of these spans means (None: nobody knows)."""
+    """A text, what each knowledge base found in it, and what each of these spans means (None: unknown)."""
 
     text: str
     found: dict[str, Annotations]
@@ -62,7 +62,7 @@ class _Read:
 
 
 class UnambiguousTexts:
-    """Texts with unambiguous names, read once; `examples` hides the names among others, anew in every epoch."""
+    """Texts with unambiguous names, read once; `examples` hides the names among others, differently in every epoch."""
 
     def __init__(
         self,
@@ -89,10 +89,10 @@ class UnambiguousTexts:
                 if any(id is not None for ids in read.sure.values() for id in ids):
                     self._texts.append(read)
         if not any(n_sure[name] and self.donors[name] for name in bases):
-            told = "; ".join(f"{name}: {n_sure[name]} and {len(self.donors[name])}" for name in bases)
+            counts = "; ".join(f"{name}: {n_sure[name]} and {len(self.donors[name])}" for name in bases)
             raise SourceError(
                 f"Nothing to learn from {n_texts} texts without labels: it takes names with a single meaning, and "
-                f"names with several to hide them among. Found by knowledge base: {told or 'there is none'}. Give "
+                f"names with several to hide them among. Found by knowledge base: {counts or 'there is none'}. Give "
                 f"more texts, more aliases, or a min_prior below {self.settings.min_prior:g}."
             )
 
@@ -146,21 +146,6 @@ class UnambiguousTexts:
             gold.append(meant)
             odds += found.odds[number : number + 1]
         return Annotations(text.text, tuple(spans), candidates=tuple(lists), odds=tuple(odds)), tuple(gold)
-
-
-def self_supervised(
-    texts: Iterable[str],
-    bases: Mapping[str, Source],
-    settings: SelfSupervision | None = None,
-    *,
-    seed: int,
-    epoch: int,
-    mask_token: str | None = None,
-    limit: int | None = None,
-) -> list[dict[str, Any]]:
-    """Return one epoch of examples for a linker from texts without labels; for several, keep an `UnambiguousTexts`."""
-    read = UnambiguousTexts(texts, bases, settings, limit=limit)
-    return read.examples(seed=seed, epoch=epoch, mask_token=mask_token)
 
 
 def _read(texts: Sequence[str], bases: Mapping[str, Source], settings: SelfSupervision) -> Iterable[_Read]:

@@ -4,7 +4,7 @@
     2  masked words, next sentence and linking together, entity vectors frozen, 1e-4 new weights, 2e-5 host    pretrain
     3  the task                                               infuser.train
 
-Each can be killed and called again: with `out` it goes on from its last checkpoint.
+Each can be stopped and called again: with `out` it resumes from its last checkpoint.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ def train_linker(
 ) -> dict[str, TrainResult]:
     """Teach the linkers of an infused model what mentions mean, and nothing else: stage 1.
 
-    Examples come from `link_examples` (labelled texts) or `self_supervised` (any texts). `names` are the knowledge
+    Examples come from `link_examples` (labelled texts) or `UnambiguousTexts` (any texts). `names` are the knowledge
     bases whose linkers learn; None is all. They learn one after the other, from the lowest block to the highest.
     """
     names = _names(infused, names)
@@ -68,7 +68,7 @@ def train_linker(
         place = None if out is None else out / name
         states = FrozenStates(infused, name, examples, folder=place, progress=bool(progress))
         objective = LinkerAlone(infused, name, loss=loss)
-        told = _made_with(infused, examples, [name], loss)
+        made_with = _made_with(infused, examples, [name], loss)
         try:
             results[name] = train(
                 objective,
@@ -77,7 +77,7 @@ def train_linker(
                 settings=settings,
                 out=place,
                 progress=progress,
-                made_with=told,
+                made_with=made_with,
             )
         finally:
             infused.model.train(False)
@@ -107,8 +107,8 @@ def pretrain(
     next_sentence = reads_next_sentence(infused.model) and any("next_sentence" in example for example in examples)
     collate: Any = MaskingCollator(infused.collator(), masking, next_sentence=next_sentence)
     objective = LinkingObjective(infused.model, names, loss=loss)
-    told = {**_made_with(infused, examples, names, loss), "masking": asdict(masking or Masking())}
-    return train(objective, examples, collate, settings=settings, out=out, progress=progress, made_with=told)
+    made_with = {**_made_with(infused, examples, names, loss), "masking": asdict(masking or Masking())}
+    return train(objective, examples, collate, settings=settings, out=out, progress=progress, made_with=made_with)
 
 
 class Stage(NamedTuple):
@@ -122,7 +122,7 @@ class Stage(NamedTuple):
 def self_supervised_stage(
     infused: Infused, base: KnowledgeBase, texts: Sequence[str], settings: TrainSettings, *, progress: bool = False
 ) -> Stage:
-    """Return the stage that learns from texts without labels: in each epoch, names are hidden among others anew."""
+    """Return the stage that learns from texts without labels; each epoch hides names among others in its own way."""
     read = UnambiguousTexts(texts, {base.name: base}, progress=progress)
     examples = [
         example
@@ -166,20 +166,20 @@ def check_masked_head(model: PreTrainedModel) -> None:
 
 
 def reads_next_sentence(model: PreTrainedModel) -> bool:
-    """Tell whether a model's head says which sentence follows."""
+    """Return whether a model's head predicts whether a sentence follows another."""
     return "next_sentence_label" in inspect.signature(model.forward).parameters
 
 
 def _made_with(infused: Infused, examples: Sequence[Example], names: Sequence[str], loss: str) -> dict[str, Any]:
     """Return what decides the result beside settings and texts: loss, labels, candidates, vectors and the host."""
-    told = hashlib.sha256()
+    labels = hashlib.sha256()
     for example in examples:
-        told.update(repr((example.get("gold"), example.get("seed"))).encode())
+        labels.update(repr((example.get("gold"), example.get("seed"))).encode())
         for found in example.get("annotations") or ():
-            told.update(repr(found.candidates).encode())
+            labels.update(repr(found.candidates).encode())
     vectors = {base.name: base.store.fingerprint() for base in bases_among(infused.sources).values()}
     host = digest(plain_state(infused.model))
-    return {"loss": loss, "names": list(names), "labels": told.hexdigest(), "vectors": vectors, "host": host}
+    return {"loss": loss, "names": list(names), "labels": labels.hexdigest(), "vectors": vectors, "host": host}
 
 
 def _names(infused: Infused, names: Sequence[str] | None) -> list[str]:

@@ -50,14 +50,9 @@ def cut_windows(
 
 def window_linked(linked: LinkedText, max_words: int = MAX_WORDS) -> list[LinkedText]:
     """Return the windows of a linked text that hold something labelled; no gold mention is cut."""
-    return [part for _, part in place_windows(linked, max_words)]
-
-
-def place_windows(linked: LinkedText, max_words: int = MAX_WORDS) -> list[tuple[int, LinkedText]]:
-    """Return the same windows as `window_linked`, each after the place in the whole text where it begins."""
     keep = [(span.start, span.end) for span in linked.spans]
     first, last = linked.region
-    placed: list[tuple[int, LinkedText]] = []
+    windows: list[LinkedText] = []
     for start, end in cut_windows(linked.text, max_words, keep=keep):
         labelled = max(first, start) - start, min(last, end) - start
         if labelled[0] >= labelled[1]:
@@ -68,8 +63,8 @@ def place_windows(linked: LinkedText, max_words: int = MAX_WORDS) -> list[tuple[
             if start <= span.start and span.end <= end
         ]
         part = None if labelled == (0, end - start) else labelled
-        placed.append((start, LinkedText(linked.text[start:end], tuple(spans), part, linked.name)))
-    return placed
+        windows.append(LinkedText(linked.text[start:end], tuple(spans), part, linked.name))
+    return windows
 
 
 def move_mentions(mentions: Iterable[Mention], by: int) -> list[Mention]:

@@ -1,4 +1,4 @@
-"""Which triples of a text are worth asking about: near pairs of spans with near relation words, never all of them.
+"""Which triples of a text are candidates: near pairs of spans with near relation words, never all of them.
 
 Distances are counted in words (`infuser.words`): those that begin between the end of one span and the start of the
 other.
@@ -33,7 +33,7 @@ _Numbers: TypeAlias = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class CandidateRule:
-    """How many triples of one text are asked about, and how far apart their spans may stand."""
+    """How many triples of one text are candidates, and how far apart their spans may stand."""
 
     max_spans: int = 400
     """Spans of a window that are paired at all: the first ones; more than 200 words are read in several windows."""
@@ -70,7 +70,7 @@ def find_candidates(
     *,
     progress: bool = False,
 ) -> list[list[Triple]]:
-    """Return for each text the triples that an extraction asks about; without sources, between its known mentions.
+    """Return the candidates of each text; without sources, between its known mentions.
 
     `words` are the triggers to look for; None for pairs without a trigger.
     """
@@ -89,7 +89,7 @@ def find_candidates(
 def make_candidates(
     text: str, spans: Sequence[Span], triggers: Sequence[Span] | None = None, rule: CandidateRule | None = None
 ) -> list[Triple]:
-    """Return the triples of a text worth asking about, in the order of the text: by head, then tail, then trigger.
+    """Return the candidates of a text, in the order of the text: by head, then tail, then trigger.
 
     Every ordered pair of spans that do not overlap and do not mean the same entity (by their ids, where both have
     one) is a candidate, with each of its nearest triggers that overlap neither span: first those between the two,

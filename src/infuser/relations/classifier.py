@@ -62,7 +62,7 @@ class Linear:
             nothing = np.zeros((0, features.shape[1]))
             return cls((names[0],), scaler.mean_, scaler.scale_, nothing, np.zeros(0))
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)  # told below, with what to do
+            warnings.simplefilter("ignore", ConvergenceWarning)  # logged below, with what to do
             model = LogisticRegression(C=strength, max_iter=max_iter).fit(scaled, np.array(truth, dtype=object))
         converged = bool((model.n_iter_ < max_iter).all())
         if not converged:
@@ -117,7 +117,7 @@ YES, NO = "yes", "no"
 
 @dataclass(frozen=True, slots=True)
 class Thresholds:
-    """When a triple is said to be a relation."""
+    """When a triple is accepted as a relation."""
 
     gate: float = 0.7
     """The gate's probability must be above this,"""
@@ -153,7 +153,7 @@ class Decided:
         return self.each[np.arange(len(self.each)), self.best]
 
     def accepted(self, thresholds: Thresholds) -> NDArray[np.bool_]:
-        """Return which rows are said to be a relation."""
+        """Return which rows are accepted as a relation."""
         accepted: NDArray[np.bool_] = (self.gate > thresholds.gate) & (self.best_probability > thresholds.best)
         return accepted
 
@@ -198,7 +198,7 @@ class TwoStage:
 
     @property
     def relations(self) -> tuple[str, ...]:
-        """What can be told."""
+        """The relations that it knows."""
         return tuple(name for name in self.which.classes if name != NO_RELATION)
 
     def decide(self, features: NDArray[np.floating]) -> Decided:
@@ -212,10 +212,10 @@ class TwoStage:
         The decision's score is the gate's logit and the relation's logit above the average of all classes.
         """
         gate, which = self.gate, self.which
-        told: Floats = (
+        added: Floats = (
             gate.scaled(features) * gate.weights[0] + which.scaled(features) * which.centred()[self._places()[relation]]
         )
-        return told
+        return added
 
     def _places(self) -> NDArray[np.int64]:
         """Return where the relations stand among the classifier's classes."""

@@ -1,4 +1,4 @@
-"""Which encoder reads: a checkpoint, a saved infused model or a live one, and what tells it from any other."""
+"""The encoder that reads: a checkpoint, a saved infused model or a live one; and its digest."""
 
 from __future__ import annotations
 
@@ -44,11 +44,11 @@ def open_encoder(given: str | Path | Encoder | Infused, progress: Progress | Non
     return Encoder(load_model(folder, "encoder"), load_tokenizer(folder), base=base)
 
 
-def mark_of_encoder(encoder: Encoder) -> str:
+def digest_of_encoder(encoder: Encoder) -> str:
     """Return a digest of all that decides what an encoder's heads attend to: weights, tokenizer and knowledge.
 
     A head for a task does not count, nor does the pooler: they look at attention but do not change it, and where a
-    checkpoint has none they are drawn anew with every load. Neither does the cutting and padding that the tokenizer
+    checkpoint has none they are random with every load. Neither does the cutting and padding that the tokenizer
     was last asked for. A source whose content cannot be written down counts by its class.
     """
     weights = encoder.model.base_model.state_dict()

@@ -81,7 +81,7 @@ class ExtractionTest:
 
     @cached_property
     def _related(self) -> list[RelationText]:
-        """The gold texts, every fact of which says no more than "related"."""
+        """The gold texts with "related" as the relation of every fact."""
         return [
             replace(
                 text,
@@ -111,23 +111,23 @@ def best_thresholds(
     What a text denies counts here, too; an extraction marks it later.
     """
     gates, bests, owners, facts = [], [], [], []  # the last two: which statement matches which fact
-    said: list[int] = []  # what each proposal states; two may state the same
-    n_facts = n_said = 0
+    statements: list[int] = []  # the number of what each proposal states; two may state the same
+    n_facts = n_statements = 0
     for text, of_text in zip(gold, proposals, strict=True):
         compared = compare(text, [one.found.triple for one in of_text], match)
         numbers: dict[Hashable, int] = {}
         for one, (key, _), its_facts in zip(of_text, compared.found, compared.matched, strict=True):
             gates.append(one.gate)
             bests.append(one.best)
-            said.append(n_said + numbers.setdefault(key, len(numbers)))
-            owners += [len(said) - 1] * len(its_facts)
+            statements.append(n_statements + numbers.setdefault(key, len(numbers)))
+            owners += [len(statements) - 1] * len(its_facts)
             facts += [n_facts + fact for fact in sorted(its_facts)]
         n_facts += len(compared.golden)
-        n_said += len(numbers)
+        n_statements += len(numbers)
     if not owners:
         return None
     gate, best = np.array(gates), np.array(bests)
-    owner, fact, stated = np.array(owners), np.array(facts), np.array(said)
+    owner, fact, stated = np.array(owners), np.array(facts), np.array(statements)
     reached = [
         (_f1(accepted, stated, owner, fact, n_facts), float(low), float(least))
         for low in _GATES

@@ -20,13 +20,13 @@ class Triple:
     head: Span
     tail: Span
     relation: str = NO_RELATION
-    """The relation's id, such as "P36"; NO_RELATION where a person says that there is none."""
+    """The relation's id, such as "P36"; NO_RELATION where the data state that there is none."""
     trigger: Span | None = None
     """The words that say the relation ("capital of"), where they are known."""
     label: str = ""
     """The relation's name, for people."""
     negated: bool = False
-    """True where the text says that the relation does not hold."""
+    """True where the text denies the relation."""
 
     @property
     def is_fact(self) -> bool:
@@ -76,16 +76,16 @@ def relation_labels(texts: Iterable[RelationText]) -> dict[str, str]:
     Where no triple names it, it is called by the words that say it most often; without such words, by its id.
     """
     labels: dict[str, str] = {}
-    said: dict[str, Counter[str]] = {}
+    phrases: dict[str, Counter[str]] = {}
     for text in texts:
         for triple in text.triples:
             if triple.relation == NO_RELATION:
                 continue
             labels[triple.relation] = labels.get(triple.relation) or triple.label
-            words = said.setdefault(triple.relation, Counter())
+            words = phrases.setdefault(triple.relation, Counter())
             if triple.trigger is not None:
                 words[" ".join(text.text[triple.trigger.start : triple.trigger.end].casefold().split())] += 1
-    return {relation: labels[relation] or _commonest(said[relation]) or relation for relation in sorted(labels)}
+    return {relation: labels[relation] or _commonest(phrases[relation]) or relation for relation in sorted(labels)}
 
 
 def _commonest(words: Counter[str]) -> str:

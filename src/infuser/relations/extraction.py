@@ -86,10 +86,10 @@ def extract(
     """
     rest = iter(track(texts, "extracting", unit="texts", shown=progress))
     while some := list(islice(rest, _TEXTS)):
-        asked = [RelationText(text) if isinstance(text, str) else text for text in some]
+        given = [RelationText(text) if isinstance(text, str) else text for text in some]
         if not spans and any(isinstance(text, str) for text in some):
             raise InputError("Raw text has no spans to relate. Give sources that find them, such as SpacyEntities().")
-        for text, (proposed, _) in zip(asked, _propose_windows(model, asked, spans, n_heads, max_words), strict=True):
+        for text, (proposed, _) in zip(given, _propose_windows(model, given, spans, n_heads, max_words), strict=True):
             yield accept(text.text, proposed, model.thresholds_)
 
 
@@ -133,10 +133,10 @@ def _propose_windows(
     """Return proposals and candidates of each text, from all its windows, in places of the whole text."""
     windows = _all_windows(texts, max_words)
     candidates = find_candidates([window.text for window in windows], spans, model.trigger_words(), model.rule_)
-    asked = [replace(one.text, triples=tuple(triples)) for one, triples in zip(windows, candidates, strict=True)]
+    texts_read = [replace(one.text, triples=tuple(triples)) for one, triples in zip(windows, candidates, strict=True)]
     found: list[tuple[list[Proposal], list[Triple]]] = [([], []) for _ in texts]
-    for first, last in _portions(asked):
-        proposed = propose(model, asked[first:last], n_heads=n_heads)
+    for first, last in _portions(texts_read):
+        proposed = propose(model, texts_read[first:last], n_heads=n_heads)
         for window, triples, of_window in zip(windows[first:last], candidates[first:last], proposed, strict=True):
             proposals, read = found[window.place]
             proposals += [one.moved((window.start, window.start + len(window.text.text))) for one in of_window]
@@ -221,9 +221,9 @@ def _proposal(
     model: AttentionRelations, triple: Triple, row: int, decided: Decided, heads: tuple[DecidingHead, ...]
 ) -> Proposal:
     relation = decided.relations[int(decided.best[row])]
-    said = replace(triple, relation=relation, label=model.labels_.get(relation, relation))
+    found = replace(triple, relation=relation, label=model.labels_.get(relation, relation))
     gate, best = float(decided.gate[row]), float(decided.best_probability[row])
-    return Proposal(FoundTriple(said, gate * best, heads), gate, best)
+    return Proposal(FoundTriple(found, gate * best, heads), gate, best)
 
 
 class _Window(NamedTuple):

@@ -118,11 +118,11 @@ class SpanReader:
         counts = [len(text.triples) for text in texts]
         firsts = np.cumsum([0, *counts])
         values, readable = np.empty((firsts[-1], *self.shape), np.float32), np.empty(firsts[-1], bool)
-        asked = [place for place in sorted(range(len(texts)), key=lambda at: -len(texts[at].text)) if counts[place]]
+        places = [place for place in sorted(range(len(texts)), key=lambda at: -len(texts[at].text)) if counts[place]]
         with answering(self.model):
-            while asked:
-                some = asked[: self._n_rows(texts[asked[0]].text)]
-                del asked[: len(some)]
+            while places:
+                some = places[: self._n_rows(texts[places[0]].text)]
+                del places[: len(some)]
                 of_batch, could = self._read_batch([texts[place] for place in some])
                 rows = np.concatenate([np.arange(firsts[place], firsts[place + 1]) for place in some])
                 values[rows], readable[rows] = of_batch, could

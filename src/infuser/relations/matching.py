@@ -27,7 +27,7 @@ MATCHES: tuple[Match, ...] = get_args(Match)
 _Entity: TypeAlias = str | tuple[int, int]
 """An id or, where there is none, a place."""
 Item: TypeAlias = tuple[frozenset[str], bool]
-"""What counts once: the relations that it was said with, and whether it is right."""
+"""What counts once: the relations it was found with, and whether it is right."""
 
 
 def strings_alike(one: str, other: str) -> bool:
@@ -62,11 +62,11 @@ class Compared:
 
     def found_items(self) -> list[Item]:
         """Return what was found, each once, right where it matches a fact."""
-        said: dict[Hashable, tuple[set[str], bool]] = {}
+        items: dict[Hashable, tuple[set[str], bool]] = {}
         for (key, relation), facts in zip(self.found, self.matched, strict=True):
             if key is not None:
-                said.setdefault(key, (set(), bool(facts)))[0].add(relation)
-        return [(frozenset(relations), right) for relations, right in said.values()]
+                items.setdefault(key, (set(), bool(facts)))[0].add(relation)
+        return [(frozenset(relations), right) for relations, right in items.values()]
 
 
 def compare(gold: RelationText, found: Sequence[Triple], match: Match) -> Compared:
@@ -85,7 +85,7 @@ class _Entities:
         self._written: dict[_Entity, set[str]] = {}
         for span in spans:
             words = _plain(gold.text[span.start : span.end])
-            if words:  # nobody can find a mention without words
+            if words:  # a mention without words cannot be found
                 ids = self._at.setdefault((span.start, span.end), [])
                 if span.id and span.id not in ids:
                     ids.append(span.id)

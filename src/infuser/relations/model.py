@@ -68,14 +68,14 @@ class AttentionRelations(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
         """Keep the settings; nothing is loaded before it is needed.
 
         encoder: a hub id, a directory, a saved infused model, a live `Infused` or `Encoder`; or "minilm", an asset.
-        relations: the ids that are learned and told; None for all in the data. Others count as no relation.
+        relations: the ids that are learned; None for all in the data. Others count as no relation.
         kind, pooling: which features, see `FeatureSettings`.
         trigger: read the words that say the relation, too; None for "if every triple of the data has some".
         gate, best: thresholds of the decision (the paper's); `fit` tunes them if it is given dev data.
         strength, gate_strength: scikit-learn's C of the classifier and of the gate (None: the same).
         negatives: triples that are none, for each that is one (the paper: 1).
         none_class: let the classifier know "none of them", too (the paper's knows relations only).
-        rule: how many triples of a text are asked about.
+        rule: which triples of a text are candidates.
         most_triples: texts are drawn for the fit until they hold so many; fewer of them if one takes many numbers.
         """
         self.encoder = encoder
@@ -195,7 +195,7 @@ class AttentionRelations(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
 
     @property
     def thresholds_(self) -> Thresholds:
-        """When a triple is said to be a relation: as given, or as tuned on dev data."""
+        """When a triple is accepted as a relation: as given, or as tuned on dev data."""
         return self.fitted().thresholds
 
     @property
@@ -212,8 +212,8 @@ class AttentionRelations(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
     def predict(self, X: Sequence[RelationText]) -> NDArray[np.str_]:
         """Return the relation of each triple of the texts, in their order; "no_relation" where there is none."""
         decided, readable = self.decide(X)
-        said = decided.accepted(self.thresholds_) & readable
-        return np.where(said, self.classes_[1 + decided.best], NO_RELATION)
+        accepted = decided.accepted(self.thresholds_) & readable
+        return np.where(accepted, self.classes_[1 + decided.best], NO_RELATION)
 
     def predict_proba(self, X: Sequence[RelationText]) -> NDArray[np.float64]:
         """Return how probable each class is for each triple, (triples, classes); a triple that cannot be read is none.
@@ -250,7 +250,7 @@ class AttentionRelations(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
 
     @classmethod
     def load(cls, folder: str | Path, *, encoder: str | Path | Encoder | Infused | None = None) -> Self:
-        """Read back what `save` wrote; `encoder` says where the encoder lies now. Any other encoder is refused."""
+        """Read back what `save` wrote; `encoder` is where the encoder lies now. Any other encoder is an error."""
         from infuser.relations.saving import load
 
         return load(cls, Path(folder), encoder)

@@ -94,7 +94,7 @@ class _Cue:
 
 
 class Denials:
-    """What one text denies; the text is read once, however many triples are asked about."""
+    """What one text denies; the text is read once, however many triples are checked."""
 
     def __init__(self, text: str, names: Sequence[Span] = ()) -> None:
         self._text = text

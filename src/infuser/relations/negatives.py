@@ -1,6 +1,6 @@
-"""Triples that are none, to teach the gate: pairs of one text that nobody called a relation.
+"""Triples that are no relation, to train the gate: pairs of one text that the data do not relate.
 
-They are drawn from what could have been asked: the candidates of an extraction or, where there are none, the known
+They are drawn from the candidates of an extraction or, where there are none, the known
 mentions of the text and random stretches of its words, as long as the spans of its own triples are. A pair that
 touches a known one in both its spans is never drawn: "commune" and "a commune" are no different answers. What a text
 draws depends on its content and the seed alone, not on its neighbours.
@@ -20,7 +20,7 @@ from infuser.types import Span
 from infuser.words import word_borders
 
 _TRIES = 8
-"""Random pairs that are looked at for each one that is wanted; a short text may have too few."""
+"""Random pairs drawn for each one that is wanted; a short text may have too few."""
 
 
 def sample_negatives(
@@ -32,7 +32,7 @@ def sample_negatives(
 ) -> list[RelationText]:
     """Return the texts with triples that are no relations, `per_triple` for each that is one, as far as there are any.
 
-    Triples that the data itself calls no relation come first. `candidates` are what an extraction would ask about in
+    Triples that the data itself calls no relation come first. `candidates` are those of an extraction from
     each text; without them spans are drawn from mentions and random words, with a trigger if its triples have some.
     """
     if per_triple <= 0:
@@ -40,14 +40,14 @@ def sample_negatives(
     negatives = []
     for place, text in enumerate(texts):
         rng = _generator(text, seed)
-        said = [triple for triple in text.triples if triple.relation == NO_RELATION]
+        known = [triple for triple in text.triples if triple.relation == NO_RELATION]
         exact = per_triple * sum(triple.is_fact for triple in text.triples)
-        wanted = int(exact + rng.random()) - len(said)  # a share of a triple is one by chance
+        wanted = int(exact + rng.random()) - len(known)  # a share of a triple is one by chance
         drawn: list[Triple] = []
         if wanted > 0:
             offered = _random_triples(text, wanted * _TRIES, rng) if candidates is None else candidates[place]
             drawn = _drawn(text, offered, wanted, rng)
-        negatives.append(replace(text, triples=(*said, *drawn)))
+        negatives.append(replace(text, triples=(*known, *drawn)))
     return negatives
 
 
@@ -87,15 +87,15 @@ def _meet(span: Span, others: Sequence[Span]) -> bool:
 def _random_triples(text: RelationText, n: int, rng: np.random.Generator) -> list[Triple]:
     """Return up to `n` triples of different, separate spans: known mentions and random words alike."""
     known, words = list(text.mentions()), list(word_borders(text.text))
-    said = [triple.trigger for triple in text.triples if triple.trigger is not None]
-    if len(words) < (3 if said else 2):
+    triggers = [triple.trigger for triple in text.triples if triple.trigger is not None]
+    if len(words) < (3 if triggers else 2):
         return []
     span_lengths = [_n_words(text.text, span) for one in text.triples for span in (one.head, one.tail)]
-    trigger_lengths = [_n_words(text.text, span) for span in said]
+    trigger_lengths = [_n_words(text.text, span) for span in triggers]
     triples = []
     for _ in range(n):
         head, tail = (_random_span(words, known, span_lengths, rng) for _ in range(2))
-        trigger = _random_span(words, said, trigger_lengths, rng) if said else None
+        trigger = _random_span(words, triggers, trigger_lengths, rng) if triggers else None
         parts = _parts(Triple(head, tail, NO_RELATION, trigger))
         if not any(_meet(one, parts[:place]) for place, one in enumerate(parts)):
             triples.append(Triple(head, tail, NO_RELATION, trigger))

@@ -21,7 +21,7 @@ from infuser.errors import CheckpointError, InputError
 from infuser.files import whole_folder
 from infuser.relations.candidates import CandidateRule
 from infuser.relations.classifier import Thresholds, TwoStage
-from infuser.relations.encoders import mark_of_encoder
+from infuser.relations.encoders import digest_of_encoder
 from infuser.relations.features import FeatureSettings
 from infuser.relations.trigger_words import TriggerWords
 from infuser.types import Source
@@ -65,7 +65,7 @@ def save(model: AttentionRelations, folder: Path) -> None:
     card = {
         "kind": _KIND,
         "version": _VERSION,
-        "encoder": {"name": encoder.base, "digest": mark_of_encoder(encoder)},
+        "encoder": {"name": encoder.base, "digest": digest_of_encoder(encoder)},
         "settings": settings | {"relations": None if model.relations is None else list(model.relations)},
         "rule": asdict(model.rule_),
         "shape": list(model.reader().shape),
@@ -126,7 +126,7 @@ def load(cls: type[_Model], folder: Path, encoder: Any) -> _Model:
             f"{folder} was fitted on the encoder {name!r}, which is not there ({error}) Say where it lies now: "
             "load(..., encoder=FOLDER), on the command line --encoder FOLDER."
         ) from error
-    found = mark_of_encoder(opened)
+    found = digest_of_encoder(opened)
     if found != mark:
         raise CheckpointError(
             f"{folder} was fitted on another encoder ({name or 'a live model'}, digest {str(mark)[:12]}); "
@@ -150,7 +150,7 @@ def _checked(learned: TwoStage, n_features: int) -> TwoStage:
 
 
 def read_card(folder: Path) -> dict[str, Any]:
-    """Return what a saved model says about itself."""
+    """Return the card of a saved model: settings, classes, labels, thresholds."""
     try:
         card: dict[str, Any] = json.loads((folder / CARD).read_text(encoding="utf-8"))
         if (card["kind"], card["version"]) != (_KIND, _VERSION):
