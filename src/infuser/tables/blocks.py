@@ -48,6 +48,11 @@ class Block(NamedTuple):
         """Whether cells may be quoted and then hold separators and line feeds."""
         return self.separator in (",", ";")
 
+    @property
+    def has_lone_returns(self) -> bool:
+        """Whether a carriage return stands anywhere but before a line feed."""
+        return b"\r" in self.data and self.data.count(b"\r") != self.data.count(b"\r\n")
+
     def lines(self) -> list[bytes]:
         """Return the lines without their ends."""
         return [line.removesuffix(b"\r") for line in self.data.removesuffix(b"\n").split(b"\n")]
@@ -55,7 +60,11 @@ class Block(NamedTuple):
     def records(self) -> Iterator[tuple[int, bytes]]:
         """Yield the records without their ends, each with the number of its first line."""
         if not self.may_quote or b'"' not in self.data:
-            yield from enumerate(self.lines() if self.data else [], self.first)
+            number, begin = self.first, 0
+            while begin < len(self.data):  # one by one: often only the first is wanted
+                end = self.data.find(b"\n", begin) + 1 or len(self.data)
+                yield number, self.data[begin:end].removesuffix(b"\n").removesuffix(b"\r")
+                number, begin = number + 1, end
             return
         from infuser.tables.quotes import QuotedEnds
 

@@ -57,11 +57,13 @@ def parse_table(block: Block, columns: Sequence[str], n_optional: int = 0) -> Ba
     """Return the wanted columns of a block of CSV or TSV as texts; a row may lack the last `n_optional` columns."""
     places = [block.names.index(name) for name in columns]
 
-    def at_once(data: bytes, first: int) -> Batch | None:
-        return table_at_once(block._replace(first=first, data=data), places, n_optional)
-
     def read_one(record: bytes) -> list[str | None] | None:
         return table_row(record, block, places, n_optional)
+
+    def at_once(data: bytes, first: int) -> Batch | None:
+        part = block._replace(first=first, data=data)
+        batch = table_at_once(part, places, n_optional)
+        return _by_width(part, places, n_optional, read_one) if batch is None else batch
 
     types = [pa.string()] * len(columns)
     return _whole_or_parts(block, types, at_once, read_one)
@@ -167,9 +169,7 @@ def _whole_or_parts(block: Block, types: Sequence[pa.DataType], at_once: AtOnce,
         batch = at_once(part, first)
         parts.append(rows_one_by_one(_numbered(data, borders, first), read_one, types) if batch is None else batch)
         first += part.count(b"\n")
-    columns = tuple(pa.concat_arrays(column) for column in zip(*(part.columns for part in parts), strict=True))
-    numbers = np.concatenate([part.numbers for part in parts])
-    return Batch(columns, numbers, [bad for part in parts for bad in part.bad])
+    return _joined(parts)
 
 
 def _numbered(data: bytes, borders: Sequence[int], number: int) -> Iterator[tuple[int, bytes]]:
@@ -183,7 +183,7 @@ def table_at_once(block: Block, places: Sequence[int], n_optional: int = 0) -> B
     """Return the columns of rows read by Arrow, or None when one needs a closer look."""
     data, ends = block.data, None
     quoted = block.may_quote and b'"' in data
-    if data.count(b"\r") != data.count(b"\r\n") or data.startswith(MARK):
+    if block.has_lone_returns or data.startswith(MARK):
         return None  # Arrow takes a carriage return alone for the end of a row, and leaves out a mark
     if quoted:
         quotes = QuotedEnds(block.separator)
@@ -197,7 +197,7 @@ def table_at_once(block: Block, places: Sequence[int], n_optional: int = 0) -> B
     else:
         return None
     numbers = np.arange(table.num_rows)
-    if quoted or table.num_rows != data.count(b"\n"):
+    if quoted or table.num_rows != np.count_nonzero(np.frombuffer(data, np.uint8) == ord("\n")):
         numbers = _lines_of_rows(data, ends)
         if len(numbers) != table.num_rows:
             return None
@@ -206,6 +206,42 @@ def table_at_once(block: Block, places: Sequence[int], n_optional: int = 0) -> B
         for place in places
     )
     return Batch(tuple(columns), block.first + numbers, [])
+
+
+def _by_width(block: Block, places: Sequence[int], n_optional: int, read_one: ReadOne) -> Batch | None:
+    """Return rows without quotes, some of which have other numbers of cells; None when one needs a closer look."""
+    data, width = block.data, len(block.names)
+    if (block.may_quote and b'"' in data) or block.has_lone_returns:
+        return None
+    raw, ends = np.frombuffer(data, np.uint8), line_ends(data)
+    lengths = np.diff(ends, prepend=0)
+    separators = np.flatnonzero(raw == ord(block.separator))
+    n_cells = np.diff(np.searchsorted(separators, ends), prepend=0) + 1
+    right = (n_cells <= width) & (n_cells >= width - n_optional)
+    if right.all() and n_cells.min() == width:
+        return None  # the cells themselves are wrong
+    lines = block.lines()
+    wrong = np.flatnonzero(~right).tolist()
+    numbered = ((block.first + line, lines[line]) for line in wrong)
+    parts = [rows_one_by_one(numbered, read_one, [pa.string()] * len(places))]
+    for n in np.unique(n_cells[right]).tolist():
+        chosen = n_cells == n
+        part = block._replace(first=0, data=raw[np.repeat(chosen, lengths)].tobytes(), names=block.names[:n])
+        batch = table_at_once(part, places)
+        if batch is None:
+            return None
+        parts.append(batch._replace(numbers=block.first + np.flatnonzero(chosen)[batch.numbers]))
+    return _joined(parts, ordered=len(parts) < 3 and not len(parts[0].numbers))
+
+
+def _joined(parts: Sequence[Batch], *, ordered: bool = True) -> Batch:
+    """Return parts as one batch, sorted by the numbers of its rows unless they are in order."""
+    columns = [pa.concat_arrays(column) for column in zip(*(part.columns for part in parts), strict=True)]
+    numbers = np.concatenate([part.numbers for part in parts])
+    if not ordered:
+        order = np.argsort(numbers, kind="stable")
+        columns, numbers = [column.take(pa.array(order)) for column in columns], numbers[order]
+    return Batch(tuple(columns), numbers, [bad for part in parts for bad in part.bad])
 
 
 def _read_csv(data: bytes, separator: str, width: int, places: Sequence[int], *, quoted: bool) -> Any:

@@ -161,7 +161,7 @@ def _block_rows(path: Path, block: Block) -> Iterator[Row | BadRow]:
             continue
         if block.separator == "\t" and b'"' in record:
             cells = [_unquoted(cell) for cell in cells]
-        if any(cell.strip() for cell in cells):
+        if cells[0].strip() or any(cell.strip() for cell in cells):
             yield Place(path, number), cells
 
 

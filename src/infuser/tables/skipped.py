@@ -22,7 +22,8 @@ class Place(str):
 
     def __new__(cls, path: Path, number: int, unit: str = "line") -> Self:
         """Join the parts and keep them."""
-        place = super().__new__(cls, f"{'standard input' if path == Path('-') else path}, {unit} {number}")
+        name = str(path)
+        place = super().__new__(cls, f"{'standard input' if name == '-' else name}, {unit} {number}")
         place.path, place.number, place.unit = path, number, unit
         return place
 

@@ -108,7 +108,7 @@ def _read_delimited(
     for block in chain([first], blocks):
         batch = parse_table(block._replace(names=layout.columns), wanted, layout.n_optional)
         faults: Faults = {}
-        if not quoted and block.data.count(b"\r") != block.data.count(b"\r\n"):
+        if not quoted and block.has_lone_returns:
             for name, cells in zip(wanted, batch.columns, strict=True):
                 note(faults, pc.match_substring(cells, "\r"), f"the {name} has a carriage return inside")
         yield from _facts(batch, wanted, layout.kind, path, skipped, block, faults)
