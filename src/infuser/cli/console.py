@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -58,6 +58,16 @@ def print_table(
 def with_interval(value: float, ends: Sequence[float] | None) -> str:
     """Return a table cell with a value and, below it, its interval."""
     return f"{value:.3f}" if ends is None else f"{value:.3f}\n{ends[0]:.2f}-{ends[1]:.2f}"
+
+
+def print_fields(fields: Mapping[str, object], *, title: str | None = None) -> None:
+    """Print names and values in two columns under a title."""
+    if title is not None:
+        say(title, style="bold")
+    table = Table.grid(padding=(0, 2))
+    for name, value in fields.items():
+        table.add_row(f"  {name}", f"{value:,}" if type(value) is int else str(value))
+    Console().print(table, markup=False, highlight=False)
 
 
 def print_next_steps(steps: Sequence[str]) -> None:

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
-from infuser.cli.knowledge import Strict, counting, nothing_in, size_of, tell_skipped
-from infuser.errors import InputError
-from infuser.tables.rows import read_rows
+from infuser.cli.console import print_skipped, print_table, say, size_of
+from infuser.cli.options import Strict
+from infuser.progress import progress_bar
 from infuser.words import counted
-
-if TYPE_CHECKING:
-    from infuser.tables.skipped import Skipped
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -25,39 +19,39 @@ app = typer.Typer(
     "processes share its memory.",
 )
 
-Entry = tuple[str, str, str]
-"""Name, label, id."""
-_FORM = "a line is name (, label (, id))"
+Files = Annotated[
+    list[Path] | None,
+    typer.Argument(
+        metavar="[FILE]...",
+        help="Lists of names: name, or name<TAB>label, or name<TAB>label<TAB>id (.csv: commas).",
+        show_default=False,
+    ),
+]
+EntityFiles = Annotated[
+    list[Path] | None,
+    typer.Option(
+        metavar="FILE",
+        help="Table of entities with the columns id, label, aliases, types; label and aliases become names. "
+        "Repeatable.",
+        show_default=False,
+    ),
+]
+Assets = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME",
+        help="Names of ready-made knowledge: wordnet, conceptnet, biomedical, wikidata-small. Repeatable.",
+        show_default=False,
+    ),
+]
 
 
 @app.command()
 def build(
     out: Annotated[Path, typer.Option(help="Folder to write.", show_default=False)],
-    files: Annotated[
-        list[Path] | None,
-        typer.Argument(
-            metavar="[FILE]...",
-            help="Lists of names: name, or name<TAB>label, or name<TAB>label<TAB>id (.csv: commas).",
-            show_default=False,
-        ),
-    ] = None,
-    entities: Annotated[
-        list[Path] | None,
-        typer.Option(
-            metavar="FILE",
-            help="Table of entities with the columns id, label, aliases, types; label and aliases become names. "
-            "Repeatable.",
-            show_default=False,
-        ),
-    ] = None,
-    asset: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME",
-            help="Names of ready-made knowledge: wordnet, conceptnet, biomedical, wikidata-small. Repeatable.",
-            show_default=False,
-        ),
-    ] = None,
+    files: Files = None,
+    entities: EntityFiles = None,
+    asset: Assets = None,
     fold_case: Annotated[bool, typer.Option(help="Find names in any case.")] = True,
     fold_accents: Annotated[bool, typer.Option(help="Find names without their accents too.")] = False,
     strict: Strict = False,
@@ -71,27 +65,26 @@ def build(
       infuser gazetteer build --asset wordnet --out wordnet-names
       infuser annotate texts.txt --source drugs --out found
     """
-    from infuser.knowledge.artifact import check_place
-    from infuser.knowledge.names.store import KIND, NameStore
+    from infuser.knowledge.builders import build_names_from_files
     from infuser.tables.skipped import Skipped
 
-    if not (files or entities or asset):
-        raise InputError("Name at least one FILE, --entities FILE or --asset NAME to take names from.")
-    check_place(out, KIND)
     skipped = Skipped(strict)
-    with counting("reading names") as count:
-        entries = []
-        for entry in _entries(files or [], entities or [], asset or [], skipped):
-            entries.append(entry)
-            count(1)
-    tell_skipped(skipped)
-    if not entries:
-        raise nothing_in([*(files or ()), *(entities or ()), *(asset or ())], "name", "infuser gazetteer build")
-    names, labels, ids = zip(*entries, strict=True)
-    store = NameStore.build(names, labels, ids, fold_case=fold_case, fold_accents=fold_accents)
-    store.save(out)
-    of = counted(len(set(ids)), "entity", "entities")
-    typer.echo(f"{out}: {counted(len(store), 'name')} of {of}, {size_of(out)}")
+    try:
+        with progress_bar("reading names", unit="names") as bar:
+            store = build_names_from_files(
+                out,
+                files or (),
+                entities=entities or (),
+                ready=asset or (),
+                fold_case=fold_case,
+                fold_accents=fold_accents,
+                skipped=skipped,
+                progress=bar.report,
+            )
+    finally:
+        print_skipped(skipped)
+    of = counted(store.n_entities, "entity", "entities")
+    say(f"{out}: {counted(len(store), 'name')} of {of}, {size_of(out)}")
 
 
 @app.command()
@@ -107,42 +100,13 @@ def find(
     from infuser.knowledge.names.store import NameStore
 
     store = NameStore.open(folder)
-    table = Table("characters", "written", "name", "label", "id")
     [mentions] = store.gazetteer.find([text], overlaps=overlaps)
-    for start, end, numbers in mentions:
-        for number in numbers:
-            table.add_row(f"{start}-{end}", text[start:end], *store.name(number))
-    Console().print(table if mentions else "No name of the gazetteer is in this text.")
-
-
-def _entries(files: list[Path], entities: list[Path], assets: list[str], skipped: Skipped) -> Iterator[Entry]:
-    """Yield the names of all inputs, in order."""
-    from infuser.knowledge.readers import read_facts, read_ready
-
-    for path in files:
-        yield from _listed(path, skipped)
-    tables = [read_facts(path, skipped) for path in entities]
-    tables += [read_ready(name, skipped) for name in assets]
-    for table in tables:
-        for batch in table:
-            if "id" not in batch.schema.names:  # triples name nothing
-                continue
-            for row in batch.to_pylist():
-                kind = (row["types"] or ["entity"])[0]
-                for name in dict.fromkeys([row["label"], *(row["aliases"] or ())]):
-                    if name and name.strip():
-                        yield name.strip(), kind, row["id"]
-
-
-def _listed(path: Path, skipped: Skipped) -> Iterator[Entry]:
-    """Yield the names of a list file."""
-    for place, cells in read_rows(path, skipped):
-        row = [cell.strip() if isinstance(cell, str) else cell for cell in cells]
-        why = "" if 1 <= len(row) <= 3 and all(isinstance(cell, str) for cell in row) and row[0] else _FORM
-        if why or any("\0" in cell for cell in row):
-            skipped.add(path, place.number, why or "holds a null character", cells, unit=place.unit)
-            continue
-        if row[0].lower() == "name" and row[1:] in ([], ["label"], ["label", "id"]):
-            continue  # the heading
-        name, label, id = (*row, "", "")[:3]
-        yield name, label or "entity", id or name
+    rows = [
+        (f"{start}-{end}", text[start:end], *store.name(number))
+        for start, end, numbers in mentions
+        for number in numbers
+    ]
+    if rows:
+        print_table(("characters", "written", "name", "label", "id"), rows, left=range(5))
+    else:
+        say("No name of the gazetteer is in this text.")

@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator
-from contextlib import contextmanager
-from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
-from infuser.cli.knowledge import Strict, nothing_in, size_of, tell_skipped
-from infuser.errors import InputError
+from infuser.cli.console import print_skipped, say, size_of, warn
+from infuser.cli.graph_show import info, show
+from infuser.cli.options import Strict
+from infuser.progress import progress_bar
 from infuser.words import counted
-
-if TYPE_CHECKING:
-    from infuser.knowledge.facts import Facts
-    from infuser.knowledge.graph.build import Progress
-    from infuser.knowledge.graph.store import Entity
-    from infuser.tables.skipped import Skipped
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -29,53 +20,50 @@ app = typer.Typer(
     "Graph(DIR) then ties mentions in a text whose entities are near each other in the graph.",
 )
 
-_MANY_RELATIONS, _FEW_ENTITIES = 100, 4
-"""A graph with more relations, and fewer entities for each, was probably read in the wrong order."""
+app.command()(info)
+app.command()(show)
 
-Folder = Annotated[
-    Path, typer.Argument(metavar="DIR", help="A folder that `infuser graph build` wrote.", show_default=False)
+Files = Annotated[
+    list[Path] | None,
+    typer.Argument(
+        metavar="FILE",
+        help="Triples or entities: .tsv .csv .jsonl .parquet .nt .ttl, a ConceptNet dump, WordNet's folder.",
+        show_default=False,
+    ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+EntityFiles = Annotated[
+    list[Path] | None,
+    typer.Option(metavar="FILE", help="Table of entities: id, label, aliases, description, types, count. Repeatable."),
+]
+Assets = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAME", help="Ready-made: wordnet, conceptnet, biomedical, wikidata-small. Repeatable."),
+]
+LabelBefore = Annotated[
+    str,
+    typer.Option(
+        metavar="TEXT",
+        help="In --entities files a label ends here and its description begins: ', ' for \"saxony, an area in "
+        'Germany".',
+        show_default=False,
+    ),
+]
 
 
 @app.command()
 def build(
     out: Annotated[Path, typer.Option(help="Folder to write; an older graph there is replaced.", show_default=False)],
-    files: Annotated[
-        list[Path] | None,
-        typer.Argument(
-            metavar="FILE",
-            help="Triples or entities: .tsv .csv .jsonl .parquet .nt .ttl, a ConceptNet dump, WordNet's folder.",
-            show_default=False,
-        ),
-    ] = None,
-    entities: Annotated[
-        list[Path] | None,
-        typer.Option(
-            metavar="FILE", help="Table of entities: id, label, aliases, description, types, count. Repeatable."
-        ),
-    ] = None,
-    asset: Annotated[
-        list[str] | None,
-        typer.Option(metavar="NAME", help="Ready-made: wordnet, conceptnet, biomedical, wikidata-small. Repeatable."),
-    ] = None,
+    files: Files = None,
+    entities: EntityFiles = None,
+    asset: Assets = None,
     format: Annotated[
-        str | None,
-        typer.Option(help="table, rdf, conceptnet or wordnet.", show_default="by the names of the files"),
+        str | None, typer.Option(help="table, rdf, conceptnet or wordnet.", show_default="by the names of the files")
     ] = None,
     order: Annotated[
         str | None,
         typer.Option(help="Columns of triples in tables without a header: hrt, rht, hrtw ...", show_default="hrt"),
     ] = None,
-    label_before: Annotated[
-        str | None,
-        typer.Option(
-            metavar="TEXT",
-            help="In --entities files a label ends here and its description begins: ', ' for \"saxony, an area in "
-            'Germany".',
-            show_default=False,
-        ),
-    ] = None,
+    label_before: LabelBefore = "",
     strict: Strict = False,
     fold_case: Annotated[bool, typer.Option(help="Find names in any case.")] = True,
     fold_accents: Annotated[bool, typer.Option(help="Find names without their accents too.")] = False,
@@ -95,129 +83,31 @@ def build(
       infuser graph build --asset wordnet --out wordnet
       infuser graph show wordnet dog
     """
-    from infuser.knowledge.artifact import check_place
-    from infuser.knowledge.graph.build import build_graph
-    from infuser.knowledge.graph.store import KIND, save_graph
+    from infuser.knowledge.builders import build_graph_from_files
+    from infuser.knowledge.graph.summary import columns_look_swapped
     from infuser.tables.skipped import Skipped
 
-    if not (files or entities or asset):
-        raise InputError("Name at least one file of triples or entities, or --asset NAME.")
-    check_place(out, KIND)
     skipped = Skipped(strict)
-    with _progress() as tell:
-        named = _entities(entities or [], label_before or "", skipped)
-        facts = chain(_ready(asset or [], skipped, tell), named, _files(files or [], skipped, format, order))
-        store = build_graph(facts, fold_case=fold_case, fold_accents=fold_accents, n_landmarks=landmarks, progress=tell)
-        if not store.n_entities:
-            tell_skipped(skipped)
-            raise nothing_in([*(files or ()), *(entities or ()), *(asset or ())], "entity", "infuser graph build")
-        tell("writing", 0, None)
-        save_graph(store, out)
-    tell_skipped(skipped)
-    n_entities = counted(store.n_entities, "entity", "entities")
-    n_relations = counted(len(store.relations), "relation")
-    if len(store.relations) > _MANY_RELATIONS and _FEW_ENTITIES * len(store.relations) > store.n_entities:
-        warning = f"{n_relations} for {n_entities}: are the columns of the triples in another order? See --order, "
-        typer.secho(f"{warning}for example --order rht where the relation comes first.", fg="yellow", err=True)
-    typer.echo(
-        f"{out}: {n_entities} with {counted(store.about['n_names'], 'name')}, {counted(store.n_edges, 'edge')} of "
-        f"{n_relations}, {size_of(out)}"
-    )
-
-
-@app.command()
-def info(folder: Folder, as_json: AsJson = False) -> None:
-    """Tell what is in a graph: entities, edges, relations, degrees, names, components.
-
-    Example: infuser graph info kg
-    """
-    from infuser.cli.graph_telling import tell_info
-    from infuser.knowledge.graph.store import GraphStore
-    from infuser.knowledge.graph.summary import describe
-
-    facts = {"folder": str(folder), "size": size_of(folder), **describe(GraphStore.open(folder))}
-    if as_json:
-        typer.echo(json.dumps(facts, ensure_ascii=False, indent=1))
-    else:
-        tell_info(Console(), facts)
-
-
-@app.command()
-def show(
-    folder: Folder,
-    entity: Annotated[str, typer.Argument(metavar="ENTITY", help="Its id or one of its names.", show_default=False)],
-    edges: Annotated[int, typer.Option(help="How many edges to show.", min=0)] = 20,
-    as_json: AsJson = False,
-) -> None:
-    """Show an entity: label, aliases, description, types, edges.
-
-    A name may stand for several entities: the most frequent is shown, the
-    others are listed.
-
-    Examples:
-      infuser graph show kg Q70
-      infuser graph show kg "New York" --edges 50
-    """
-    from infuser.cli.graph_telling import tell_entity
-    from infuser.knowledge.graph.find_entity import find_entities
-    from infuser.knowledge.graph.store import GraphStore
-
-    store = GraphStore.open(folder)
-    number, *others = find_entities(store, entity)
-    known, around = store.entity(number), store.edges_of(number, edges)
-    also = [store.entity(other) for other in others]
-    if as_json:
-        content = {**_plain(known), "edges": [edge._asdict() for edge in around], "also": [_plain(one) for one in also]}
-        typer.echo(json.dumps(content, ensure_ascii=False, indent=1))
-    else:
-        tell_entity(Console(), store, known, around, also)
-
-
-def _ready(names: list[str], skipped: Skipped, tell: Progress) -> Facts:
-    from infuser.knowledge.readers import read_ready
-
-    for name in names:
-        yield from read_ready(name, skipped, progress=lambda what, done, total: tell(what, done, total or None))
-
-
-def _entities(paths: list[Path], label_before: str, skipped: Skipped) -> Facts:
-    from infuser.knowledge.readers import read_facts
-
-    for path in paths:
-        yield from read_facts(path, skipped, kind="entities", label_before=label_before)
-
-
-def _files(paths: list[Path], skipped: Skipped, format: str | None, order: str | None) -> Facts:
-    from infuser.knowledge.readers import read_facts
-
-    for path in paths:
-        yield from read_facts(path, skipped, format=format, **({} if order is None else {"order": order}))
-
-
-@contextmanager
-def _progress() -> Iterator[Progress]:
-    """Yield a function that shows on stderr what is done now, how much of it and how fast."""
-    from rich.progress import Progress as Bar
-    from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn
-
-    columns = (SpinnerColumn(), TextColumn("{task.description}{task.fields[count]}"), TimeElapsedColumn())
-    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
-        task = bar.add_task("starting", total=None, count="")
-        phase, began = "", 0.0
-
-        def tell(now: str, done: int, total: int | None) -> None:
-            nonlocal phase, began
-            if now != phase:
-                phase, began = now, bar.get_time()
-            seconds = bar.get_time() - began
-            rate = f", {done / seconds:,.0f}/s" if done and seconds > 0.5 else ""
-            of = "" if total is None else f" of {total:,}"
-            bar.update(task, description=now, count=f": {done:,}{of}{rate}" if done else "")
-
-        yield tell
-
-
-def _plain(entity: Entity) -> dict[str, Any]:
-    from dataclasses import asdict
-
-    return asdict(entity)
+    how: dict[str, Any] = {"fold_case": fold_case, "fold_accents": fold_accents, "n_landmarks": landmarks}
+    how |= {"format": format, "order": order, "label_before": label_before}
+    try:
+        with progress_bar() as bar:
+            store = build_graph_from_files(
+                out,
+                files or (),
+                entities=entities or (),
+                ready=asset or (),
+                skipped=skipped,
+                progress=bar.report,
+                **how,
+            )
+    finally:
+        print_skipped(skipped)
+    n_entities, n_relations = counted(store.n_entities, "entity", "entities"), counted(len(store.relations), "relation")
+    if columns_look_swapped(store):
+        warn(
+            f"{n_relations} for {n_entities}: are the columns of the triples in another order? See --order, for "
+            "example --order rht where the relation comes first."
+        )
+    names, edges = counted(store.about["n_names"], "name"), counted(store.n_edges, "edge")
+    say(f"{out}: {n_entities} with {names}, {edges} of {n_relations}, {size_of(out)}")

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any, Self
 
 from infuser.errors import InputError
-from infuser.knowledge.names.gazetteer import Gazetteer, Mention
+from infuser.knowledge.names.gazetteer import Gazetteer, NameMatch
 from infuser.relations.examples import NO_RELATION, RelationText
 from infuser.types import Span
 from infuser.words import fold
@@ -86,9 +86,9 @@ def _folded(phrase: str) -> str:
     return " ".join(fold(word) for word in phrase.split())
 
 
-def _maximal(mentions: Iterable[Mention]) -> Iterator[Mention]:
+def _maximal(mentions: Iterable[NameMatch]) -> Iterator[NameMatch]:
     """Yield the mentions that no other one covers; they come by start, and of one start the longest last."""
-    longest: dict[int, Mention] = {mention.start: mention for mention in mentions}
+    longest: dict[int, NameMatch] = {mention.start: mention for mention in mentions}
     reach = -1
     for mention in longest.values():
         if mention.end > reach:

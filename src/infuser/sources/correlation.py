@@ -24,7 +24,7 @@ from infuser.words import Word, find_words, readable
 
 if TYPE_CHECKING:
     from infuser.knowledge.correlation.table import TieTable
-    from infuser.knowledge.correlation.ties import Asked, Found
+    from infuser.knowledge.correlation.ties import TextTies, TextWords
 
 
 @SOURCES.register("correlation")
@@ -146,16 +146,16 @@ class _TextWords:
     """A text as the table sees it."""
 
     def __init__(self, text: str, words: list[Word], nodes: Any, kept: Any) -> None:
-        from infuser.knowledge.correlation.ties import Asked
+        from infuser.knowledge.correlation.ties import TextWords
 
         self._text, self._words = text, words
         self._kept = kept[nodes[kept] >= 0]
         """The words that ties may reach and the table knows, by their places."""
         mine, self._node_of = np.unique(nodes[self._kept], return_inverse=True)
         others = np.setdiff1d(nodes[nodes >= 0], mine) if len(kept) < len(words) else mine[:0]
-        self.asked: Asked = Asked(mine, others)
+        self.asked: TextWords = TextWords(mine, others)
 
-    def annotations(self, found: Found, table: TieTable) -> Annotations:
+    def annotations(self, found: TextTies, table: TieTable) -> Annotations:
         """Return what was found in terms of the text."""
         weights = np.triu(found.weights[self._node_of[:, None], self._node_of], 1)
         ties = found.ties[self._node_of]

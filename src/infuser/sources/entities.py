@@ -10,7 +10,7 @@ from typing import ClassVar, Literal, Self
 
 from infuser.errors import SourceError
 from infuser.knowledge.artifact import kind_of
-from infuser.knowledge.names.gazetteer import Mention, clean_names
+from infuser.knowledge.names.gazetteer import NameMatch, clean_names
 from infuser.knowledge.names.store import KIND, Name, NameStore
 from infuser.registry import SOURCES
 from infuser.sources.storage import FolderSource
@@ -62,7 +62,7 @@ class Entities(FolderSource):
         found = self._store.gazetteer.find(texts, overlaps=self.overlaps == "keep")
         return [self._annotations(text, mentions) for text, mentions in zip(texts, found, strict=True)]
 
-    def _annotations(self, text: str, mentions: list[Mention]) -> Annotations:
+    def _annotations(self, text: str, mentions: list[NameMatch]) -> Annotations:
         spans: list[Span] = []
         for start, end, numbers in mentions:
             name = self._named(numbers, text[start:end])

@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from infuser.errors import SourceError
-from infuser.knowledge.names.gazetteer import Mention, clean_names
+from infuser.knowledge.names.gazetteer import NameMatch, clean_names
 from infuser.registry import SOURCES
 from infuser.sources.storage import FolderSource
 from infuser.types import Annotations, Link, Span
 from infuser.words import readable
 
 if TYPE_CHECKING:
-    from infuser.knowledge.graph.store import GraphStore, Tie
+    from infuser.knowledge.graph.store import EntityTie, GraphStore
 
 _Triple = tuple[str, str, str] | tuple[str, str, str, float]
 _UNTYPED = "entity"
@@ -101,7 +101,7 @@ class Graph(FolderSource):
         meanings = {one: self._meanings(one) for one in names}  # each name is looked at once for all texts
         return [self._annotate(text, mentions, meanings) for text, mentions in zip(texts, found, strict=True)]
 
-    def _annotate(self, text: str, mentions: list[Mention], known: dict[tuple[int, ...], list[int]]) -> Annotations:
+    def _annotate(self, text: str, mentions: list[NameMatch], known: dict[tuple[int, ...], list[int]]) -> Annotations:
         meanings = [known[mention.names] for mention in mentions]
         links: dict[tuple[int, int], Link] = {}
         chosen: dict[int, tuple[float, int]] = {}  # mention to its strongest tie's weight and its own entity in it
@@ -127,7 +127,7 @@ class Graph(FolderSource):
 
     def _ties(
         self, meanings: list[list[int]], places: Iterable[int]
-    ) -> Iterator[tuple[tuple[int, int], tuple[int, int], Tie]]:
+    ) -> Iterator[tuple[tuple[int, int], tuple[int, int], EntityTie]]:
         """Yield every tie between two different mentions, each as its place and the entity it stands for."""
         where: dict[int, list[int]] = defaultdict(list)
         for place in places:

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Self
 
 from infuser.errors import SourceError
-from infuser.knowledge.names.gazetteer import Gazetteer, Mention, clean_names
+from infuser.knowledge.names.gazetteer import Gazetteer, NameMatch, clean_names
 from infuser.registry import SOURCES
 from infuser.sources.storage import SettingsState
 from infuser.types import PAIR_BREAK, Annotations, Link, Span
@@ -41,7 +41,7 @@ class Phrases(SettingsState):
         listed = self._gazetteer.find(texts)
         return [self._annotate(text, mentions) for text, mentions in zip(texts, listed, strict=True)]
 
-    def _annotate(self, text: str, listed: list[Mention]) -> Annotations:
+    def _annotate(self, text: str, listed: list[NameMatch]) -> Annotations:
         places = {(mention.start, mention.end) for mention in listed}
         if self.chunker is not None:
             places.update(_chunks(self.chunker, text))

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from infuser.errors import SourceError
 from infuser.knowledge.candidates.mention_rule import STOP_WORDS, MentionRule, spelling_of
 from infuser.knowledge.candidates.store import (
-    Found,
+    FoundMention,
     MentionFinder,
     batches,
     build_candidates,
@@ -41,7 +41,7 @@ def priors(known: Counts, mention: str, **rule: object) -> dict[str, float]:
 
 
 def test_a_mention_has_its_entities_with_priors_that_sum_to_one() -> None:
-    assert finder(CITIES).find(["to New York"]) == [[Found(3, 11, finder(CITIES).lookup("New York"))]]
+    assert finder(CITIES).find(["to New York"]) == [[FoundMention(3, 11, finder(CITIES).lookup("New York"))]]
     assert priors(CITIES, "New York") == {"Q60": 0.6, "Q1384": 0.4}
 
 

@@ -16,7 +16,7 @@ from knowledge.small_graphs import Row, entities, hub_graph, swiss, triples
 from infuser.errors import SourceError
 from infuser.knowledge.facts import TRIPLES
 from infuser.knowledge.graph.build import build_graph, facts_of
-from infuser.knowledge.graph.store import Edge, Entity, GraphStore, save_graph
+from infuser.knowledge.graph.store import Edge, GraphEntity, GraphStore, save_graph
 
 IDS = st.sampled_from(["a", "b", "c_d", "Zürich", "東京", "e f"])
 NAMES = st.sampled_from(["Bern", "bern", " ", "", "New York", "Zürich", None])
@@ -41,7 +41,7 @@ def test_rows_of_one_entity_are_merged() -> None:
     store = build_graph(swiss())
     number = store.number_of("Q70")
     assert number == 0
-    assert store.entity(number) == Entity(
+    assert store.entity(number) == GraphEntity(
         id="Q70",
         label="Bern",
         aliases=("Berne", "Berna", "Bärn"),
@@ -50,7 +50,7 @@ def test_rows_of_one_entity_are_merged() -> None:
         count=100,
         degree=3,
     )
-    assert store.entity(5) == Entity("Q99", "", ("lonely",), "", ("city", "town"), 0, 0)
+    assert store.entity(5) == GraphEntity("Q99", "", ("lonely",), "", ("city", "town"), 0, 0)
 
 
 def test_every_edge_is_seen_from_both_ends_and_a_loop_once() -> None:

@@ -13,7 +13,7 @@ from knowledge.small_graphs import entities, hub_graph, swiss, triples
 from infuser.errors import InputError, SourceError, UnknownNameError
 from infuser.knowledge.graph.build import build_graph
 from infuser.knowledge.graph.find_entity import find_entities
-from infuser.knowledge.graph.store import Entity, GraphStore, Tie, save_graph
+from infuser.knowledge.graph.store import EntityTie, GraphEntity, GraphStore, save_graph
 from infuser.knowledge.graph.summary import describe
 
 
@@ -107,12 +107,12 @@ def test_ties_follow_the_order_of_the_question_and_take_the_heaviest_edge() -> N
     store = build_graph(swiss())
     numbers = store.numbers_of(["Q39", "Aare_river", "Q70", "Q99", "Q72"]).tolist()
     assert store.ties(numbers, 2, 0.5) == [
-        Tie(0, 0, 0.75, "has part"),
-        Tie(0, 2, 1.0, "capital of"),
-        Tie(0, 4, 0.5, "located in"),
-        Tie(1, 2, 0.5, "flows through"),
-        Tie(0, 1, 0.25, ""),
-        Tie(2, 4, 0.25, ""),
+        EntityTie(0, 0, 0.75, "has part"),
+        EntityTie(0, 2, 1.0, "capital of"),
+        EntityTie(0, 4, 0.5, "located in"),
+        EntityTie(1, 2, 0.5, "flows through"),
+        EntityTie(0, 1, 0.25, ""),
+        EntityTie(2, 4, 0.25, ""),
     ]
     assert store.ties(numbers, 1, 0.5) == store.ties(numbers, 2, 0.5)[:4]
 
@@ -192,4 +192,4 @@ def test_the_figures_of_a_graph_add_up() -> None:
 
 
 def test_an_entity_says_what_it_is() -> None:
-    assert build_graph([entities({"id": "x"})]).entity(0) == Entity("x", "", (), "", (), 0, 0)
+    assert build_graph([entities({"id": "x"})]).entity(0) == GraphEntity("x", "", (), "", (), 0, 0)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from infuser.errors import SourceError
-from infuser.knowledge.names.gazetteer import Gazetteer, Mention, clean_names
+from infuser.knowledge.names.gazetteer import Gazetteer, NameMatch, clean_names
 from infuser.types import PAIR_BREAK
 
 MARK = "\u0301"
@@ -53,15 +53,15 @@ def all_places(text: str, name: str) -> set[tuple[int, int]]:
     }
 
 
-def slow_find(text: str, names: list[str], *, overlaps: bool) -> list[Mention]:
+def slow_find(text: str, names: list[str], *, overlaps: bool) -> list[NameMatch]:
     places: dict[tuple[int, int], list[int]] = {}
     for number, name in enumerate(names):
         for place in all_places(text, name):
             places.setdefault(place, []).append(number)
-    found = [Mention(start, end, tuple(numbers)) for (start, end), numbers in sorted(places.items())]
+    found = [NameMatch(start, end, tuple(numbers)) for (start, end), numbers in sorted(places.items())]
     if overlaps:
         return found
-    apart: list[Mention] = []
+    apart: list[NameMatch] = []
     for mention in sorted(found, key=lambda mention: (mention.start, -mention.end)):
         if not apart or mention.start >= apart[-1].end:
             apart.append(mention)

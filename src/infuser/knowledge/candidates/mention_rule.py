@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from pathlib import Path
 from typing import Literal
 
-from infuser.errors import SourceError
+from infuser.errors import InputError, SourceError
 from infuser.words import find_pieces, fold, word_borders
 
 STOP_WORDS: tuple[str, ...] = tuple(  # a block of words reads better than a list of 150 strings
@@ -25,6 +26,18 @@ STOP_WORDS: tuple[str, ...] = tuple(  # a block of words reads better than a lis
     """.split()  # noqa: SIM905
 )
 """English words that name nothing by themselves."""
+
+
+def read_stop_words(given: str | None) -> tuple[str, ...]:
+    """Return the words of a file, of the list "english", or none."""
+    if given is None:
+        return ()
+    if given == "english":
+        return STOP_WORDS
+    try:
+        return tuple(Path(given).read_text(encoding="utf-8-sig").split())
+    except (OSError, UnicodeDecodeError) as error:
+        raise InputError(f"Stop words cannot be read from {given!r}: {error}. Give a file, or english.") from error
 
 
 @dataclass(frozen=True, kw_only=True)

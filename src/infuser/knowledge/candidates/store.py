@@ -38,12 +38,17 @@ _FOLDED = {"fold_case": True, "fold_accents": True}  # the index folds all; the 
 _MOST_REMEMBERED = 200_000
 
 
-class Found(NamedTuple):
+class FoundMention(NamedTuple):
     """A mention in a text and what it may mean, most probable first."""
 
     start: int
     end: int
     candidates: tuple[Candidate, ...]
+
+    def to_json(self, text: str) -> dict[str, Any]:
+        """Return it as plain values, with the words of its text."""
+        listed = [{"id": candidate.id, "prior": candidate.prior} for candidate in self.candidates]
+        return {"start": self.start, "end": self.end, "mention": text[self.start : self.end], "candidates": listed}
 
 
 class CandidateStore:
@@ -103,17 +108,22 @@ class MentionFinder:
         self.store, self.rule = store, rule
         self._known: dict[str, tuple[Candidate, ...]] = {}
 
-    def find(self, texts: Sequence[str]) -> list[list[Found]]:
+    def find(self, texts: Sequence[str]) -> list[list[FoundMention]]:
         """Return the mentions in each text, by their beginning and then by their length."""
-        found: list[list[Found]] = []
+        found: list[list[FoundMention]] = []
         for text, places in zip(texts, self.store.gazetteer.find(texts, overlaps=True), strict=True):
-            mentions: list[Found] = []
+            mentions: list[FoundMention] = []
             for start, end, spellings in places:
                 candidates = self._meant(text[start:end], spellings)
                 if candidates:
-                    mentions.append(Found(start, end, candidates))
+                    mentions.append(FoundMention(start, end, candidates))
             found.append(_longest(mentions) if self.rule.overlaps == "longest" else mentions)
         return found
+
+    def find_whole(self, mention: str) -> list[FoundMention]:
+        """Return this whole string as the one mention, or nothing if it is unknown."""
+        candidates = self.lookup(mention)
+        return [FoundMention(0, len(mention), candidates)] if candidates else []
 
     def lookup(self, mention: str) -> tuple[Candidate, ...]:
         """Return what this whole string may mean, be it long or a stop word."""
@@ -253,9 +263,9 @@ def _summed(
     return entities, np.bincount(place, weights=counts, minlength=len(entities)).astype(np.float64)
 
 
-def _longest(mentions: list[Found]) -> list[Found]:
+def _longest(mentions: list[FoundMention]) -> list[FoundMention]:
     """Return the longest mention from each place, without those that begin inside an earlier one."""
-    kept: list[Found] = []
+    kept: list[FoundMention] = []
     for mention in sorted(mentions, key=lambda mention: (mention.start, -mention.end)):
         if not kept or mention.start >= kept[-1].end:
             kept.append(mention)

@@ -22,6 +22,7 @@ from infuser.knowledge.correlation.scores import Scorer, Scoring
 from infuser.knowledge.correlation.table import Correlated, TieTable
 from infuser.knowledge.counting.settings import Counting
 from infuser.knowledge.counting.shapes import Counts, RowKeys
+from infuser.tables.skipped import Skipped
 from infuser.words import find_words
 
 __all__ = ["KIND", "CorrelationStore", "Neighbour", "PairFacts", "Points", "save_correlation"]
@@ -85,6 +86,12 @@ class CorrelationStore:
     def open(cls, folder: str | Path) -> Self:
         """Open a folder."""
         return cls(Folder(folder, KIND))
+
+    @property
+    def skipped(self) -> Skipped:
+        """Rows of the corpus that could not be read."""
+        found = self.about.get("skipped", {"rows": 0, "first": []})
+        return Skipped(n=found["rows"], first=list(found["first"]))
 
     def correlate(self, texts: Sequence[Sequence[Sequence[str]]], n_terms: int = 0) -> list[Correlated]:
         """Return the ties and terms of texts, each given as the folded words of its one or two sides."""

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from infuser.errors import SourceError
 from infuser.knowledge.artifact import Parts, Strings, make_trie, whole
-from infuser.knowledge.correlation.ties import Asked, Ties, find_ties
+from infuser.knowledge.correlation.ties import TextWords, Ties, find_ties
 
 _N_REMEMBERED = 500_000
 _NONE = np.zeros(0, np.int64)
@@ -73,7 +73,7 @@ class TieTable:
             if len(sides) > self.n_sides:
                 raise SourceError(f"A text has {len(sides)} sides; this table knows {self.n_sides}.")
             nodes = {node for side, words in enumerate(sides) for node in self.nodes_of(words, side)}
-            asked.append(Asked(np.array(sorted(node for node in nodes if node >= 0), np.int64), _NONE))
+            asked.append(TextWords(np.array(sorted(node for node in nodes if node >= 0), np.int64), _NONE))
         return [
             Correlated(
                 [self.word(number) for number in (text.nodes // self.n_sides).tolist()],

@@ -28,7 +28,7 @@ _DIGITS = 12  # sums that differ by the order of addition only are equal
 _ROUNDING = 1e-4  # more than sums of single precision are off
 
 
-class Asked(NamedTuple):
+class TextWords(NamedTuple):
     """The nodes of one text, each once."""
 
     nodes: Numbers
@@ -37,7 +37,7 @@ class Asked(NamedTuple):
     """Those that count for the terms only."""
 
 
-class Found(NamedTuple):
+class TextTies(NamedTuple):
     """The ties of one text."""
 
     weights: Numbers
@@ -90,7 +90,7 @@ class Ties:
         return Ties(parts, n_words=self.n_words, n_sides=self.n_sides)
 
 
-def find_ties(ties: Ties, texts: Sequence[Asked], n_terms: int) -> list[Found]:
+def find_ties(ties: Ties, texts: Sequence[TextWords], n_terms: int) -> list[TextTies]:
     """Return the ties among the nodes of each text, and the terms with the largest sums of weights over all its nodes.
 
     Equal sums come in alphabetical order; a term without a tie is none.
@@ -98,7 +98,7 @@ def find_ties(ties: Ties, texts: Sequence[Asked], n_terms: int) -> list[Found]:
     return [found for some in _batches(ties, texts) for found in _Batch(ties, some, n_terms).find()]
 
 
-def _batches(ties: Ties, texts: Sequence[Asked]) -> Iterator[Sequence[Asked]]:
+def _batches(ties: Ties, texts: Sequence[TextWords]) -> Iterator[Sequence[TextWords]]:
     first = n_entries = 0
     for place, text in enumerate(texts):
         nodes = np.concatenate(text)
@@ -114,7 +114,7 @@ def _batches(ties: Ties, texts: Sequence[Asked]) -> Iterator[Sequence[Asked]]:
 class _Batch:
     """Texts that are asked together: the rows of all their nodes, one after another."""
 
-    def __init__(self, ties: Ties, texts: Sequence[Asked], n_terms: int) -> None:
+    def __init__(self, ties: Ties, texts: Sequence[TextWords], n_terms: int) -> None:
         self._ties, self._texts, self._n_terms = ties, texts, n_terms
         self._nodes = [np.concatenate(text) for text in texts]
         nodes = np.concatenate(self._nodes)
@@ -129,7 +129,7 @@ class _Batch:
         self._node_place = np.full(ties.n_words * ties.n_sides, -1, np.int32)
         self._word_place = self._node_place if ties.n_sides == 1 else np.full(ties.n_words, -1, np.int32)
 
-    def find(self) -> list[Found]:
+    def find(self) -> list[TextTies]:
         """Return what was found in each text."""
         sums = self._add_up() if self._n_terms else None
         return [self._find(number, sums) for number in range(len(self._texts))]
@@ -141,7 +141,7 @@ class _Batch:
         ones = np.ones(n_nodes, self._weights.dtype)
         return csr_array((ones, np.arange(n_nodes), self._ends), shape=(len(self._texts), n_nodes)) @ rows
 
-    def _find(self, number: int, sums: Any) -> Found:
+    def _find(self, number: int, sums: Any) -> TextTies:
         nodes, n_mine, n_sides = self._nodes[number], len(self._texts[number].nodes), self._ties.n_sides
         first = int(self._ends[number])
         begin, end = int(self._begins[first]), int(self._begins[first + len(nodes)])
@@ -151,12 +151,12 @@ class _Batch:
         among = _cells(self._node_place, nodes[:n_mine], rows, others, weights, len(nodes))[:n_mine]
         among = np.maximum(among, among.T)
         if sums is None:
-            return Found(among, nodes[:0], among[:, :0])
+            return TextTies(among, nodes[:0], among[:, :0])
         hopeful = self._hopeful(nodes // n_sides, *_row(sums, number))
         cells = _cells(self._word_place, hopeful, rows, columns, weights, len(nodes))
         exact = cells.sum(axis=0, dtype=np.float64).round(_DIGITS)
         best = np.lexsort((self._ties.place_of[hopeful], -exact))[: self._n_terms]
-        return Found(among, hopeful[best], cells[:n_mine, best])
+        return TextTies(among, hopeful[best], cells[:n_mine, best])
 
     def _hopeful(self, words: Numbers, terms: Numbers, sums: Numbers) -> Numbers:
         """Return the terms that may be among the best: sums of single precision leave a little open."""

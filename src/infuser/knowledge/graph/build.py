@@ -1,4 +1,4 @@
-"""Builds a graph from what readers hand over: millions of entities and edges, in the memory of a laptop.
+"""Builds a graph from the facts that readers yield: millions of entities and edges, in the memory of a laptop.
 
 Ids and relations are numbered by Arrow in the order in which they are first met, so the same facts in the same order
 give the same bytes, whatever the machine.
@@ -6,7 +6,7 @@ give the same bytes, whatever the machine.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,10 +22,8 @@ from infuser.knowledge.graph.entity_table import in_slices, lay_out_entities, na
 from infuser.knowledge.graph.landmarks import choose_landmarks, find_components, measure
 from infuser.knowledge.graph.store import GraphStore
 from infuser.knowledge.names.gazetteer import Gazetteer
+from infuser.progress import Report
 from infuser.tables.skipped import BATCH
-
-Progress = Callable[[str, int, int | None], None]
-"""Called with what happens now, how much of it is done, and of how much in all (None when that is not known)."""
 
 
 def build_graph(
@@ -34,7 +32,7 @@ def build_graph(
     fold_case: bool = True,
     fold_accents: bool = False,
     n_landmarks: int = 32,
-    progress: Progress | None = None,
+    progress: Report | None = None,
 ) -> GraphStore:
     """Return the graph of these triples and entities (batches of the schemas in `facts`), in memory.
 
@@ -43,25 +41,25 @@ def build_graph(
     """
     if n_landmarks < 0:
         raise SourceError(f"n_landmarks={n_landmarks} cannot be used; it must be 0 or more.")
-    tell = progress or (lambda phase, done, total: None)
-    read = _read(facts, tell)
-    tell("numbering entities", 0, None)
+    report = progress or (lambda phase, done, total: None)
+    read = _read(facts, report)
+    report("numbering entities", 0, None)
     ids, codes = _number(read)
     n = len(ids)
     parts = _key_by_id(ids)
-    tell("laying out edges", 0, None)
+    report("laying out edges", 0, None)
     relations, relation_codes = _coded(read.relations)
     edges = codes["ends"].reshape(-1, 2)
     parts |= lay_out(edges[:, 0], edges[:, 1], relation_codes, _checked_weights(read.weights), n)
     parts |= strings_of(relations).parts("relations")
     parts["relations.counts"] = np.bincount(relation_codes, minlength=len(relations))
-    tell("merging what is said about entities", 0, None)
+    report("merging what is said about entities", 0, None)
     parts |= lay_out_entities(pa.Table.from_batches(read.entities, ENTITIES), codes["id"], n)
     about = {"n_entities": n, "n_edges": len(relation_codes), "fold_case": fold_case, "fold_accents": fold_accents}
     del read, codes, edges, relation_codes
-    parts |= _measure(Adjacency(parts), n_landmarks, tell)
+    parts |= _measure(Adjacency(parts), n_landmarks, report)
     names, owners = names_to_find(parts, ids)
-    gazetteer = Gazetteer.build(_told(names, tell), fold_case=fold_case, fold_accents=fold_accents)
+    gazetteer = Gazetteer.build(_reported(names, report), fold_case=fold_case, fold_accents=fold_accents)
     return GraphStore(parts | gazetteer.parts("names") | {"names.owners": owners}, about | {"n_names": len(owners)})
 
 
@@ -75,7 +73,7 @@ class _Read(NamedTuple):
     entities: list[pa.RecordBatch]
 
 
-def _read(facts: Iterable[pa.RecordBatch], tell: Progress) -> _Read:
+def _read(facts: Iterable[pa.RecordBatch], report: Report) -> _Read:
     read = _Read([], [], [], [])
     n_rows = 0
     for batch in facts:
@@ -92,7 +90,7 @@ def _read(facts: Iterable[pa.RecordBatch], tell: Progress) -> _Read:
                 f"{', '.join(TRIPLES.names)}; entities have {', '.join(ENTITIES.names)}."
             )
         n_rows += len(batch)
-        tell("reading", n_rows, None)
+        report("reading", n_rows, None)
     return read
 
 
@@ -144,18 +142,18 @@ def _key_by_id(ids: pa.Array) -> dict[str, Any]:
     return {"ids": table, "ids.keys": keys, "ids.entities": entities}
 
 
-def _measure(adjacency: Adjacency, n_landmarks: int, tell: Progress) -> dict[str, Any]:
-    tell("finding components", 0, None)
+def _measure(adjacency: Adjacency, n_landmarks: int, report: Report) -> dict[str, Any]:
+    report("finding components", 0, None)
     components = find_components(adjacency)
     landmarks = choose_landmarks(np.diff(adjacency.begins), components, n_landmarks)
-    near = measure(adjacency, landmarks, lambda step: tell("measuring distances to landmarks", step, None))
+    near = measure(adjacency, landmarks, lambda step: report("measuring distances to landmarks", step, None))
     return {"components": components, "landmarks": landmarks, "landmarks.near": near}
 
 
-def _told(names: pa.ChunkedArray, tell: Progress) -> Iterator[str]:
+def _reported(names: pa.ChunkedArray, report: Report) -> Iterator[str]:
     for number, name in enumerate(in_slices(names)):
         if number % BATCH == 0:
-            tell("preparing names", number, len(names))
+            report("preparing names", number, len(names))
         yield name
 
 

@@ -29,7 +29,7 @@ KIND = "graph"
 
 
 @dataclass(frozen=True, slots=True)
-class Entity:
+class GraphEntity:
     """What a graph knows about one entity."""
 
     id: str
@@ -53,7 +53,7 @@ class Edge(NamedTuple):
     weight: float
 
 
-class Tie(NamedTuple):
+class EntityTie(NamedTuple):
     """How strongly two entities are tied, each by its place among those asked for."""
 
     one: int
@@ -119,13 +119,13 @@ class GraphStore:
         id: str = self.parts["ids"].restore_key(int(self.parts["ids.keys"][number]))
         return id
 
-    def entity(self, number: int) -> Entity:
+    def entity(self, number: int) -> GraphEntity:
         """Return all that is known about an entity except its edges."""
         id = self.id_of(number)
         first, last = self.parts["called.begins"][number : number + 2].tolist()
         called = [self._called[place] for place in range(first, last)]
         n_labels = int(self.parts["labelled"][number])
-        return Entity(
+        return GraphEntity(
             id=id,
             label="".join(called[:n_labels]),
             aliases=tuple(called[n_labels:]),
@@ -189,7 +189,7 @@ class GraphStore:
         """Return what answers `within` for many texts, one after another."""
         return Nearness(self._distances, hops)
 
-    def ties(self, numbers: Sequence[int], hops: int, decay: float) -> list[Tie]:
+    def ties(self, numbers: Sequence[int], hops: int, decay: float) -> list[EntityTie]:
         """Return the ties between any two of these different entities, shortest first, and those by loops.
 
         Only shortest paths count. A tie weighs decay ** (edges - 1) times the largest product of edge weights over
@@ -206,11 +206,11 @@ class GraphStore:
         found = [(1, one[best], other[best], weights[best], relations)]
         if hops > 1:
             found += self._longer_ties(nodes, hops, decay)
-        ties: list[Tie] = []
+        ties: list[EntityTie] = []
         for _, first, second, weight, names in found:
             ends = np.sort(np.stack([order[first], order[second]]), axis=0)
             rows = sorted(zip(*ends.tolist(), weight.tolist(), names, strict=True))
-            ties += [Tie(*row) for row in rows]
+            ties += [EntityTie(*row) for row in rows]
         return ties
 
     def _longer_ties(self, nodes: NDArray[np.int64], hops: int, decay: float) -> list[tuple[Any, ...]]:

@@ -10,6 +10,7 @@ from infuser.knowledge.artifact import whole
 from infuser.knowledge.graph.store import GraphStore
 
 _HUBS = 5
+_MANY_RELATIONS, _FEW_ENTITIES = 100, 4
 
 
 def describe(store: GraphStore) -> dict[str, Any]:
@@ -40,6 +41,12 @@ def describe(store: GraphStore) -> dict[str, Any]:
         "reached_by_landmarks": int(sizes[reached].sum()),
         "digest": store.digest,
     }
+
+
+def columns_look_swapped(store: GraphStore) -> bool:
+    """Return whether there are so many relations for so few entities that triples were probably read in wrong order."""
+    n_relations = len(store.relations)
+    return n_relations > _MANY_RELATIONS and _FEW_ENTITIES * n_relations > store.n_entities
 
 
 def _histogram(degrees: Any) -> list[dict[str, int]]:

@@ -37,7 +37,7 @@ _PIECES_AT_ONCE = 200_000
 _MOST_REMEMBERED = 1_000_000
 
 
-class Mention(NamedTuple):
+class NameMatch(NamedTuple):
     """A place in a text and the names, by their number in the list, that are written there."""
 
     start: int
@@ -45,7 +45,7 @@ class Mention(NamedTuple):
     names: tuple[int, ...]
 
 
-_make_mention = partial(tuple.__new__, Mention)  # a third of the time that Mention(...) takes
+_make_mention = partial(tuple.__new__, NameMatch)  # a third of the time that NameMatch(...) takes
 
 
 class Gazetteer:
@@ -87,9 +87,9 @@ class Gazetteer:
     def __len__(self) -> int:
         return len(self._names)
 
-    def find(self, texts: Sequence[str], *, overlaps: bool = False) -> list[list[Mention]]:
+    def find(self, texts: Sequence[str], *, overlaps: bool = False) -> list[list[NameMatch]]:
         """Return the mentions in each text: leftmost-longest and apart, or all of them with `overlaps`."""
-        found: list[list[Mention]] = []
+        found: list[list[NameMatch]] = []
         pieces: list[str] = []
         borders = [0]
         for text in texts:
@@ -107,7 +107,7 @@ class Gazetteer:
         [mentions] = self.find([name], overlaps=True)
         return next((mention.names for mention in mentions if (mention.start, mention.end) == (0, len(name))), ())
 
-    def _find(self, pieces: list[str], borders: list[int], overlaps: bool) -> list[list[Mention]]:
+    def _find(self, pieces: list[str], borders: list[int], overlaps: bool) -> list[list[NameMatch]]:
         """Return the mentions in texts that are cut into pieces, each text between two borders."""
         if len(self._numbers) > _MOST_REMEMBERED:
             self._numbers, self._names_of = self._numbers.anew(), self._names_of.anew()

@@ -78,6 +78,11 @@ class NameStore:
         settings = {"fold_case": self.gazetteer.fold_case, "fold_accents": self.gazetteer.fold_accents}
         return write_folder(folder, KIND, parts, n_names=len(self), **settings)
 
+    @property
+    def n_entities(self) -> int:
+        """How many different ids the names have."""
+        return len({self._ids[number] for number in range(len(self))})
+
     def __len__(self) -> int:
         return len(self._written)
 

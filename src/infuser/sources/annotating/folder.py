@@ -18,7 +18,7 @@ from infuser.errors import InputError, SourceError
 from infuser.files import write_whole
 from infuser.knowledge.artifact import damaged
 from infuser.sources.annotating.files import canonical, digest
-from infuser.sources.annotating.shards import Shard
+from infuser.sources.annotating.shards import FOUND, Shard
 from infuser.versions import __version__
 from infuser.work_folder import WorkFolder
 
@@ -52,6 +52,14 @@ def read_about(folder: Path) -> dict[str, Any]:
             f"{str(folder)!r} has format {content['format']}, this version of infuser reads {FORMAT}. Annotate again."
         )
     return {**content, "digest": found}
+
+
+def counts_by_source(about: Mapping[str, Any]) -> list[dict[str, int]]:
+    """Return how many texts with something, spans, links and terms each source found."""
+    return [
+        {what: sum(shard["found"][place][what] for shard in about["shards"]) for what in FOUND}
+        for place in range(len(about["made_with"]["sources"]))
+    ]
 
 
 @contextmanager

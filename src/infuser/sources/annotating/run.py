@@ -6,6 +6,7 @@ The folder holds the same bytes however many processes worked on it and however 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -20,7 +21,11 @@ from infuser.sources.annotating.folder import AnnotationFolder, open_annotation_
 from infuser.sources.annotating.reading import Annotated
 from infuser.sources.annotating.shards import InputDigest, Shard, ShardWriter, TextPair, cut, text_pairs
 from infuser.spark import check_engine
+from infuser.tables.blocks import STDIN
+from infuser.tables.examples import Columns, read_examples
+from infuser.tables.skipped import Skipped
 from infuser.types import Source
+from infuser.words import counted
 
 _LONGEST_RECORD = 1 << 16
 """Settings longer than this, such as a list of a million names, are recorded by their fingerprint alone."""
@@ -81,15 +86,56 @@ def annotate(
     with open_annotation_folder(Path(out), made_with, restart=restart) as folder:
         _annotate_rest(folder, examples, with_cache(sources, cache, marks), digest, work, progress)
         written = (shard.written.open(folder.path) for _, shard in sorted(folder.shards.items()))
-        counted = write_arrow(folder.path / "frequencies.arrow", frequencies.count(written, len(sources)))
+        counts = write_arrow(folder.path / "frequencies.arrow", frequencies.count(written, len(sources)))
         folder.close(
             made_with,
             n_texts=digest.n_texts,
             records=[_short_record(one) for one in described],
-            frequencies=counted.to_json(),
+            frequencies=counts.to_json(),
             about=dict(about or {}),
         )
     return Annotated(out)
+
+
+def annotate_file(
+    path: str | Path,
+    columns: Columns,
+    sources: Sequence[Source],
+    out: str | Path,
+    *,
+    skipped: Skipped | None = None,
+    **settings: Any,
+) -> Annotated:
+    """Annotate the texts of a file, see `annotate`; rows that cannot be read are counted in `skipped` and recorded."""
+    if Path(path) == STDIN:
+        raise InputError("annotate reads its input twice, so it cannot be standard input. Give a file.")
+    texts = _FileTexts(Path(path), columns, Skipped() if skipped is None else skipped)
+    return annotate(texts, sources, out, about=texts.about, **settings)
+
+
+@dataclass
+class _FileTexts:
+    """The texts of a file, which can be read again and again; skipped rows are counted the first time."""
+
+    path: Path
+    columns: Columns
+    skipped: Skipped
+    about: dict[str, Any] = field(default_factory=dict, init=False)
+    """The name of the file and, once it was read, which rows were skipped."""
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        skipped = Skipped() if self.about else self.skipped
+        n_texts = 0
+        for _, example in read_examples(self.path, self.columns, skipped):
+            n_texts += 1
+            yield example
+        if not n_texts:
+            first = f" {counted(skipped.n, 'row')} cannot be read: {skipped.first[0]}." if skipped.n else ""
+            raise InputError(
+                f"{self.path} holds no texts.{first} Give at least one; --text-column NAME says where texts stand."
+            )
+        rows = {"rows": self.skipped.n, "first": list(self.skipped.first)}
+        self.about.update({"data": self.path.name, "skipped": rows})
 
 
 def _annotate_rest(

@@ -14,11 +14,13 @@ from infuser.errors import InputError, SourceError
 from infuser.sources.annotating.cache import content_key, flush_caches
 from infuser.sources.annotating.columns import annotate_checked, encode
 from infuser.sources.annotating.files import Written, write_arrow
-from infuser.types import Source, join_pair
+from infuser.types import Annotations, Source, join_pair
 
 TEXTS = 2_048
 CHARACTERS = 1 << 24
 """A shard holds so many texts, or fewer if they are long: memory depends on neither their number nor their length."""
+FOUND = ("texts", "spans", "links", "terms")
+"""What is counted of each source: texts with anything, spans, links, terms."""
 _BATCH = 256
 
 TextPair = tuple[str, str | None]
@@ -117,7 +119,7 @@ def annotate_rows(
 ) -> tuple[pa.RecordBatch, list[dict[str, int]]]:
     """Return the content of a shard, and how much each source found."""
     joined = [join_pair(*row) for row in rows]
-    found: list[list[Any]] = [[] for _ in sources]
+    found: list[list[Annotations]] = [[] for _ in sources]
     for start in range(0, len(joined), _BATCH):
         texts = joined[start : start + _BATCH]
         for of_source, source in zip(found, sources, strict=True):
@@ -142,10 +144,6 @@ def save_shard(folder: Path, number: int, content: pa.RecordBatch, found: list[d
     return Shard(number, content.num_rows, write_arrow(folder / f"shard-{number:05d}.arrow", content), found)
 
 
-def _counts(found: Sequence[Any]) -> dict[str, int]:
-    return {
-        "texts": sum(1 for one in found if one.spans or one.terms),
-        "spans": sum(len(one.spans) for one in found),
-        "links": sum(len(one.links) for one in found),
-        "terms": sum(len(one.terms) for one in found),
-    }
+def _counts(found: Sequence[Annotations]) -> dict[str, int]:
+    n_texts = sum(1 for one in found if one.spans or one.terms)
+    return {"texts": n_texts, **{what: sum(len(getattr(one, what)) for one in found) for what in FOUND[1:]}}

@@ -1,0 +1,126 @@
+"""`infuser vectors add` and `infuser vectors show`: more entities for a folder of vectors, and what is in it."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+from rich.console import Console
+
+from infuser.cli.console import loading, print_fields, print_json, print_skipped, print_table, say, size_of
+from infuser.cli.options import AsJson, Strict
+from infuser.errors import InputError, UnknownNameError
+from infuser.words import counted
+
+if TYPE_CHECKING:
+    from infuser.knowledge.vectors.descriptions import Missing
+    from infuser.knowledge.vectors.store import EntityVectors
+
+_DESCRIBE = "With --describe"
+
+Folder = Annotated[
+    Path, typer.Argument(metavar="DIR", help="A folder that `infuser vectors build` wrote.", show_default=False)
+]
+LabelWhenMissing = Annotated[
+    bool,
+    typer.Option(
+        "--label-when-missing", help="Encode the label of an entity without description.", rich_help_panel=_DESCRIBE
+    ),
+]
+SkipMissing = Annotated[
+    bool, typer.Option("--skip-missing", help="Leave out entities without description.", rich_help_panel=_DESCRIBE)
+]
+
+
+def add(
+    folder: Folder,
+    entities: Annotated[
+        Path, typer.Option(metavar="FILE", help="Table of new entities: id, label, description.", show_default=False)
+    ],
+    out: Annotated[Path, typer.Option(help="Folder to write; it may be DIR itself.", show_default=False)],
+    encoder: Annotated[
+        str | None, typer.Option(metavar="MODEL", help="Where the encoder lies now.", show_default="where it was")
+    ] = None,
+    label_when_missing: LabelWhenMissing = False,
+    skip_missing: SkipMissing = False,
+    strict: Strict = False,
+) -> None:
+    """Add new entities to vectors that were made from descriptions, encoded in the same way.
+
+    Nothing needs to be trained again to use them. A saved model knows its folder
+    by digest: write into a new one, and give it to the model.
+
+    Example: infuser vectors add vectors --entities new.csv --out vectors-2
+    """
+    from infuser.knowledge.artifact import check_place
+    from infuser.knowledge.vectors.descriptions import read_described
+    from infuser.knowledge.vectors.store import KIND, EntityVectors
+    from infuser.linking.description_vectors import add_described
+    from infuser.tables.skipped import Skipped
+
+    check_place(out, KIND)
+    old, skipped = EntityVectors.open(folder), Skipped(strict)
+    new = read_described(entities, skipped)
+    print_skipped(skipped)
+    with quiet():
+        missing = missing_descriptions(label_when_missing, skip_missing)
+        vectors = add_described(old, new, encoder, missing=missing, progress=True)
+    vectors.save(out)
+    n_new = counted(len(vectors) - len(old), "new entity", "new entities")
+    say(f"{out}: {n_new}, {size_line(vectors)} in all, {size_of(out)}")
+
+
+def show(
+    folder: Folder,
+    entity: Annotated[
+        str | None, typer.Argument(metavar="ENTITY", help="Show the entities nearest to this one.", show_default=False)
+    ] = None,
+    n: Annotated[int, typer.Option("-n", min=1, help="How many of them.")] = 10,
+    as_json: AsJson = False,
+) -> None:
+    """Print how vectors were made, or which entities lie nearest to one.
+
+    Examples:
+      infuser vectors show vectors
+      infuser vectors show vectors Q70 -n 5
+    """
+    from infuser.knowledge.vectors.store import EntityVectors
+
+    vectors = EntityVectors.open(folder)
+    if entity is None:
+        first = [vectors.id_of(row) for row in range(min(3, len(vectors)))]
+        facts: dict[str, Any] = {"folder": str(folder), "size": size_of(folder), **vectors.about, "first": first}
+        if as_json:
+            print_json(facts)
+        else:
+            print_fields({**facts, "first": ", ".join(first)})
+        return
+    [row] = vectors.rows([entity]).tolist()
+    if row < 0:
+        raise UnknownNameError(
+            f"{str(folder)!r} has no vector for {entity!r}. Give the id of an entity, as it is written."
+        )
+    near = vectors.nearest(row, n)
+    if as_json:
+        print_json([{"id": id, "cosine": cosine} for id, cosine in near], indent=None)
+    else:
+        print_table(("entity", "cosine"), [(id, f"{cosine:.4f}") for id, cosine in near])
+
+
+def missing_descriptions(label_when_missing: bool, skip_missing: bool) -> Missing | None:
+    """Return what the two flags say about entities without description."""
+    if label_when_missing and skip_missing:
+        raise InputError("Give either --label-when-missing or --skip-missing, not both.")
+    return "label" if label_when_missing else "skip" if skip_missing else None
+
+
+def quiet() -> AbstractContextManager[Any]:
+    """Keep transformers from printing expected things while it loads an encoder."""
+    return loading(Console(quiet=True), "the encoder")  # its bar of texts is enough to look at
+
+
+def size_line(vectors: EntityVectors) -> str:
+    """Return how many vectors of how many numbers there are."""
+    return f"{counted(len(vectors), 'entity', 'entities')} with {vectors.dim} numbers each"
