@@ -80,7 +80,7 @@ def explain(
     found: what the sources found in this text, from `annotations_of`; None asks them.
 
     The maps are drawn as the sources gave them, without the row and column that a method may add for [CLS]. Of an
-    encoder without sources the attention is told alone: with knowledge and without are the same.
+    encoder without sources only the attention is returned: with knowledge and without are the same.
     """
     return read(infused, text, pair, off=off, found=found).at(layer, head)
 
@@ -96,7 +96,7 @@ def read(
 ) -> TextReading:
     """Return what knowledge changed in one text or pair, for every layer and head; see `explain`.
 
-    before: an earlier reading by the same model; if it is of the same text, it tells what is read without knowledge.
+    before: an earlier reading by the same model; if it is of the same text, its part without knowledge is used again.
     """
     names = source_names(infused.sources)
     if unknown := sorted(set(off) - set(names)):
@@ -267,8 +267,8 @@ def _mentions(
     for place, base in bases_among(infused.sources).items():
         layer = knowledge[base.name]
         threshold = layer.threshold if isinstance(layer, KarLayer) else None
-        told = mentions_in(base.name, 0, found[place], batch, trace, -np.inf if threshold is None else threshold)
+        of_base = mentions_in(base.name, 0, found[place], batch, trace, -np.inf if threshold is None else threshold)
         # a linker decides by its threshold; without one, what was put into the text says what was chosen
-        told = without_overlaps(told) if threshold is not None else [chosen_by_weight(one) for one in told]
-        mentions += sorted(told, key=lambda one: (one.start, one.end))
+        of_base = without_overlaps(of_base) if threshold is not None else [chosen_by_weight(one) for one in of_base]
+        mentions += sorted(of_base, key=lambda one: (one.start, one.end))
     return tuple(mentions)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
@@ -10,8 +10,10 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel
 
+from infuser.errors import InputError
 from infuser.hosts.checkpoints import CLASSIFIER
 from infuser.signals import Collator
+from infuser.training.steps import Collate, Example, loader
 
 
 def classifies(model: PreTrainedModel) -> bool:
@@ -38,6 +40,32 @@ def probabilities(model: PreTrainedModel, logits: Tensor) -> Tensor:
 def answer(model: PreTrainedModel, logits: Tensor) -> dict[str, float]:
     """Return the probability of each label for the first text of a batch."""
     return dict(zip(label_names(model), probabilities(model, logits)[0].tolist(), strict=True))
+
+
+@torch.inference_mode()
+def map_batches(
+    model: PreTrainedModel,
+    examples: Sequence[Example],
+    collate: Collate,
+    function: Callable[[dict[str, Tensor]], Any],
+    *,
+    batch_size: int,
+) -> Tensor:
+    """Return what a function makes of each batch, one row per example, on the CPU, without dropout and labels.
+
+    The model's mode is left as it was.
+    """
+    if not len(examples):
+        raise InputError("There are no examples to ask about. Give at least one.")
+    was_training, rows = model.training, []
+    model.train(False)
+    try:
+        for batch in loader(examples, collate, 0, batch_size=batch_size):
+            given = {name: tensor.to(model.device) for name, tensor in batch.items() if name != "labels"}
+            rows.append(function(given).cpu())
+    finally:
+        model.train(was_training)
+    return torch.cat(rows)
 
 
 def predict(

@@ -79,7 +79,7 @@ def view(
     else:
         with loading(console, "the model") as progress:
             shown = open_view(model, named, progress=progress)
-    with loading(console, "the knowledge"):  # what cannot be read is told here, not in the browser
+    with loading(console, "the knowledge"):  # errors of the knowledge appear here, not in the browser
         warm_up(shown)
 
     def announce(address: str) -> None:

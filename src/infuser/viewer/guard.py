@@ -79,7 +79,7 @@ class Guard:
         refusal = self._refusal(scope)
         try:
             await (refusal or self._app)(scope, receive, send_guarded)
-        except Exception as error:  # the server must not stop, and must not tell how it looks inside
+        except Exception as error:  # the server must not stop, and must not show how it looks inside
             failure = failure_response(error)
             if not started:
                 await failure(scope, receive, send_guarded)

@@ -31,7 +31,7 @@ def serve(
     limits: Limits = Limits(),  # noqa: B008
     when_up: Callable[[str], None] = lambda address: None,
 ) -> None:
-    """Serve a view until Ctrl-C; `when_up` is told the address that a browser can open.
+    """Serve a view until Ctrl-C; `when_up` is called with the address that a browser can open.
 
     port: 0 takes a free one, None the usual one, or a free one if that is taken.
     """

@@ -10,10 +10,9 @@ from numpy.typing import ArrayLike, NDArray
 from torch import Tensor
 from transformers import PreTrainedModel
 
-from infuser.analysis.diagnose.asking import ask
 from infuser.analysis.diagnose.corruption import Errors
 from infuser.analysis.diagnose.result import Channel, Flip
-from infuser.analysis.predict import probabilities
+from infuser.analysis.predict import map_batches, probabilities
 from infuser.errors import InputError
 from infuser.infused import Infused
 from infuser.stats.comparison import ArmScores, compare
@@ -40,8 +39,8 @@ def answers(
             )
         return probabilities(host, logits).double()
 
-    told: Answers = ask(host, examples, collate, chances, batch_size=batch_size).numpy()
-    return told
+    found: Answers = map_batches(host, examples, collate, chances, batch_size=batch_size).numpy()
+    return found
 
 
 def without_channel(annotated: Sequence[Sequence[Annotations]], place: int) -> list[tuple[Annotations, ...]]:
@@ -143,7 +142,7 @@ def corruption_curve(
     """Return (share, score of the answers) for rising shares of wrong entities, see `analysis.diagnose.corruption`.
 
     Examples have their `annotations`; `pool` holds those of further texts, such as the training set, from which
-    stand-ins come, too. The model stays as it was trained: only what it is told while answering is wrong.
+    stand-ins come, too. The model stays as it was trained: only what it reads while answering is wrong.
     """
     without = [place for place, example in enumerate(examples) if example.get("annotations") is None]
     if without:
@@ -156,6 +155,6 @@ def corruption_curve(
     curve = []
     for share in shares:
         wrong = errors.put_into(annotated, share)
-        told = [{**example, "annotations": found} for example, found in zip(examples, wrong, strict=True)]
-        curve.append((float(share), float(score(answers(infused, told, collate, batch_size=batch_size)))))
+        corrupted = [{**example, "annotations": found} for example, found in zip(examples, wrong, strict=True)]
+        curve.append((float(share), float(score(answers(infused, corrupted, collate, batch_size=batch_size)))))
     return curve

@@ -55,7 +55,7 @@ class Flip:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """All that `infuser diagnose` tells."""
+    """What `infuser diagnose` found out."""
 
     title: str
     comparison: Comparison | None
@@ -74,7 +74,7 @@ class Diagnosis:
     explanations: Sequence[Explanation] = ()
     """Maps and attention of the clearest flips."""
     notes: Sequence[str] = ()
-    """What could not be told, and what would be needed for it."""
+    """What could not be found out, and what would be needed for it."""
     facts: dict[str, str] = field(default_factory=dict)
     """How it was found out."""
     versions: dict[str, str] = field(default_factory=dict)
@@ -126,14 +126,14 @@ class Diagnosis:
             "channels": [asdict(one) for one in self.channels],
             "flips": [asdict(one) for one in self.flips],
         }
-        told = {
+        content = {
             "sentence": self.sentence,
             "verdict": self.verdict,
             "comparison": None if self.comparison is None else json.loads(self.comparison.to_json()),
             **fields,
             "explanations": [one.to_dict() for one in self.explanations],
         }
-        return json.dumps(told, indent=1, ensure_ascii=False, allow_nan=False)
+        return json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False)
 
     @classmethod
     def from_json(cls, text: str) -> Diagnosis:
@@ -162,10 +162,10 @@ def _bucket(values: Mapping[str, Any]) -> Bucket:
 
 
 def _channel(values: Mapping[str, Any]) -> Channel:
-    told: dict[str, Any] = {
+    difference: dict[str, Any] = {
         name: tuple(value) if isinstance(value, list) else value for name, value in values["difference"].items()
     }
-    return Channel(values["name"], Difference(**told))
+    return Channel(values["name"], Difference(**difference))
 
 
 def _curves(values: Mapping[str, Any]) -> dict[str, list[tuple[float, float]]]:

@@ -9,7 +9,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 from transformers.modeling_outputs import SequenceClassifierOutput
 
-from infuser.analysis.diagnose.asking import ask
+from infuser.analysis.predict import map_batches
 from infuser.errors import InputError
 from infuser.methods.spectral_watch import EncoderCall
 from infuser.training.steps import Collate, Example
@@ -33,7 +33,7 @@ def feature_matrix(
         return EncoderCall(encoder, (), batch, encoder(**batch)).features(SequenceClassifierOutput())
 
     encoder = model.base_model
-    return ask(model, chosen, collate, entering, batch_size=batch_size)
+    return map_batches(model, chosen, collate, entering, batch_size=batch_size)
 
 
 def singular_values(features: Tensor) -> list[float]:

@@ -6,7 +6,7 @@ nor any entity that shares a name with it: the score is the probability of the r
 
 Each type has the same weight, and so has each entity of a type: to guess the most common type is no knowledge, and
 guessing gives 1 / number of types. As a control the same probe learns types that are shuffled between entities. What
-it reaches there is the probe's own doing; a probe that tells no more about the real types says nothing (selectivity:
+it reaches there is the probe's own doing; a probe that reads the real types no better says nothing (selectivity:
 Hewitt and Liang, 2019).
 """
 
@@ -39,7 +39,7 @@ class TypedScores:
     scores: list[EntityScore]
     """Sorted by key; entities without a type, or of a type that is too rare, have none."""
     types: tuple[str, ...]
-    """The types that were told apart."""
+    """The types that were distinguished."""
     accuracy: float
     """Share of held-out mentions whose most probable type is right; each type, and each entity of it, counts alike."""
     control: float
@@ -52,7 +52,7 @@ class TypedScores:
 
     @property
     def selectivity(self) -> float:
-        """How much more the probe tells about the real types than about shuffled ones."""
+        """How much better the probe reads the real types than shuffled ones."""
         return self.accuracy - self.control
 
 
@@ -87,16 +87,16 @@ def typed_scores(
     entities = np.array([number[one.key] for one in mentions])  # (mentions,)
     groups = share_a_name(entities, [one.name for one in mentions])
     truth = np.array([names.index(type_of[key]) for key in keys])  # (entities,)
-    told = _held_out(vectors, entities, groups, truth, folds, seed, strength)  # (mentions, types)
+    answers = _held_out(vectors, entities, groups, truth, folds, seed, strength)  # (mentions, types)
     shuffled = np.random.default_rng(seed).permutation(truth)
     control = _held_out(vectors, entities, groups, shuffled, folds, seed, strength)
     n_mentions = np.bincount(entities)
-    score = np.bincount(entities, told[np.arange(len(told)), truth[entities]]) / n_mentions
+    score = np.bincount(entities, answers[np.arange(len(answers)), truth[entities]]) / n_mentions
     scores = [
         EntityScore(key, min(1.0, float(score[place])), int(n_mentions[place]), "type-probe")
         for place, key in enumerate(keys)
     ]
-    result = TypedScores(scores, names, _accuracy(told, entities, truth), _accuracy(control, entities, shuffled))
+    result = TypedScores(scores, names, _accuracy(answers, entities, truth), _accuracy(control, entities, shuffled))
     _log.info(
         "The probe tells %d types apart with accuracy %.3f; shuffled types %.3f, guessing %.3f.",
         len(names),
@@ -183,13 +183,13 @@ def _with_types(
 def _held_out(
     vectors: Floats, entities: Ints, groups: Ints, truth: Ints, folds: int, seed: int, strength: float
 ) -> Floats:
-    """Return the probability of each type for each mention, told by a probe that has not seen its entity."""
+    """Return the probability of each type for each mention, by a probe that has not seen its entity."""
     from sklearn.linear_model import LogisticRegression
     from sklearn.model_selection import StratifiedGroupKFold
     from sklearn.pipeline import make_pipeline
     from sklearn.preprocessing import StandardScaler
 
-    told = np.zeros((len(entities), int(truth.max()) + 1))
+    answers = np.zeros((len(entities), int(truth.max()) + 1))
     weights = _weights(entities, truth)
     splitter = StratifiedGroupKFold(folds, shuffle=True, random_state=seed)
     for _, held in splitter.split(truth, truth, groups):
@@ -200,8 +200,8 @@ def _held_out(
         probe = make_pipeline(StandardScaler(), LogisticRegression(C=strength, max_iter=1000))
         probe.fit(vectors[seen], truth[entities[seen]], logisticregression__sample_weight=weights[seen])
         # a type that was not seen keeps probability 0
-        told[np.ix_(tested, probe.classes_)] = probe.predict_proba(vectors[tested])
-    return told
+        answers[np.ix_(tested, probe.classes_)] = probe.predict_proba(vectors[tested])
+    return answers
 
 
 def _weights(entities: Ints, truth: Ints) -> Floats:
@@ -212,6 +212,6 @@ def _weights(entities: Ints, truth: Ints) -> Floats:
     return scaled
 
 
-def _accuracy(told: Floats, entities: Ints, truth: Ints) -> float:
-    right = (told.argmax(axis=1) == truth[entities]) & told.any(axis=1)  # where nothing was told, nothing is right
+def _accuracy(answers: Floats, entities: Ints, truth: Ints) -> float:
+    right = (answers.argmax(axis=1) == truth[entities]) & answers.any(axis=1)  # without an answer, nothing is right
     return float(np.average(right, weights=_weights(entities, truth)))

@@ -64,8 +64,7 @@ def report_fitted(
 def _read(model: AttentionRelations, seen: RowFeatures, name: str) -> EncoderReading:
     gate, which = model.model_.gate, _relations_only(model.model_.which)
     asked, right = seen.balanced()
-    said = _answers(gate, seen, asked)
-    binary = sum(one == other for one, other in zip(said, right, strict=True)) / len(right)
+    binary = float(np.mean(np.array(_answers(gate, seen, asked)) == np.array(right)))
     places = seen.facts(which.classes)
     truth, answers = seen.rows.truth[places].tolist(), _answers(which, seen, places)
     linkage, clusters = grow_tree(which)

@@ -146,8 +146,8 @@ def _held_out(
             continue
         model = Linear.fitted(features[known], truth[known].tolist(), strength=strength)
         place = {relation: number for number, relation in enumerate(model.classes)}
-        told = model.probabilities(features[held])
+        probable = model.probabilities(features[held])
         for row, at in enumerate(held.tolist()):
             if truth[at] in place:  # a relation that was not seen keeps probability 0
-                right[at] = told[row, place[truth[at]]]
+                right[at] = probable[row, place[truth[at]]]
     return right, n_unlearned

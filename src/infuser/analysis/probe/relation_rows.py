@@ -85,7 +85,7 @@ def choose_rows(
     asked: list[RelationText] = []
     truth: list[str] = []
     of_text: list[int] = []
-    said: list[bool] = []
+    stated: list[bool] = []
     for number, (text, none) in enumerate(zip(texts, drawn, strict=True)):
         facts = [one for one in text.triples if one.is_fact and (relations is None or one.relation in relations)]
         negated = [one for one in text.triples if one.negated and one.relation != NO_RELATION]
@@ -93,12 +93,12 @@ def choose_rows(
         asked.append(replace(text, triples=(*facts, *nothing)))
         truth += [*(fact.relation for fact in facts), *[NO_RELATION] * len(nothing)]
         of_text += [number] * len(asked[-1].triples)
-        said += [one in text.triples for one in asked[-1].triples]
+        stated += [one in text.triples for one in asked[-1].triples]
     rows = TripleRows(asked, np.array(truth, dtype=object), np.random.default_rng(seed).permutation(len(truth)))
     kept = _of_each_relation(rows, per_relation)
     # pairs that nobody called a relation come from texts that are read anyway, so that the texts give nothing away
     beside = np.isin(of_text, np.array(of_text, dtype=np.int64)[kept])
-    others = rows.lowest(~rows.facts & (beside | np.array(said, dtype=bool)), len(kept))
+    others = rows.lowest(~rows.facts & (beside | np.array(stated, dtype=bool)), len(kept))
     return rows.kept(np.sort(np.concatenate([kept, others])))
 
 

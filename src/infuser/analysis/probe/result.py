@@ -36,7 +36,7 @@ class ProbeScores:
 
 @dataclass(frozen=True)
 class RelationScore:
-    """How well one relation is told from all others."""
+    """How well one relation is distinguished from all others."""
 
     relation: str
     """Its id, such as "P36"."""
@@ -115,7 +115,7 @@ class EncoderReading:
 
 @dataclass(frozen=True)
 class ProbeReport:
-    """All that `infuser probe` tells."""
+    """What `infuser probe` found out."""
 
     readings: tuple[EncoderReading, ...]
     """One or two; the first is the one compared with."""
@@ -189,30 +189,32 @@ class ProbeReport:
             f"points, {sure})"
         )
         if change == "no evidence":
-            told = f"No evidence that {other} knows more or less about these relations than {one}: {about}."
+            sentence = f"No evidence that {other} knows more or less about these relations than {one}: {about}."
         else:
-            told = f"{other} knows {change} about these relations than {one}: {about}."
+            sentence = f"{other} knows {change} about these relations than {one}: {about}."
         up = [relation for relation, by in self.gains.items() if by > 0]
         down = [relation for relation, by in reversed(self.gains.items()) if by < 0]
         if not up and not down:
-            return told
+            return sentence
         most = [
             f"most {way}: {self.label(some[0])} {self.gains[some[0]]:+.2f}"
             for way, some in (("gained", up), ("lost", down))
             if some
         ]
-        return f"{told} It is better on {counted(len(up), 'relation')} and worse on {len(down)} ({'; '.join(most)})."
+        return (
+            f"{sentence} It is better on {counted(len(up), 'relation')} and worse on {len(down)} ({'; '.join(most)})."
+        )
 
     def to_json(self) -> str:
         """Return everything as JSON text, the sentence first; a number that is not finite becomes null."""
-        told = {
+        content = {
             "sentence": self.sentence,
             "sentences": self.sentences,
             "verdicts": [reading.verdict for reading in self.readings],
             "change": self.change,
             **asdict(self),
         }
-        return json.dumps(nan_to_null(told), indent=1, ensure_ascii=False, allow_nan=False)
+        return json.dumps(nan_to_null(content), indent=1, ensure_ascii=False, allow_nan=False)
 
     @classmethod
     def from_json(cls, text: str) -> ProbeReport:
@@ -277,13 +279,13 @@ def _number(value: float) -> str:
 
 def _reading(values: Mapping[str, Any]) -> EncoderReading:
     """Return a reading from the values of its JSON."""
-    told = null_to_nan(values)
+    fields = null_to_nan(values)
     for name in ("scores", "control", "shuffled"):
-        told[name] = None if values[name] is None else ProbeScores(**told[name])
-    told["relations"] = [RelationScore(**one) for one in told["relations"]]
-    told["layers"] = {kind: [tuple(point) for point in curve] for kind, curve in told["layers"].items()}
+        fields[name] = None if values[name] is None else ProbeScores(**fields[name])
+    fields["relations"] = [RelationScore(**one) for one in fields["relations"]]
+    fields["layers"] = {kind: [tuple(point) for point in curve] for kind, curve in fields["layers"].items()}
     for name in ("confusions", "linkage", "clusters"):
-        told[name] = [tuple(one) for one in told[name]]
+        fields[name] = [tuple(one) for one in fields[name]]
     for name in ("relations", "confusions", "linkage", "clusters", "directions", "linked"):
-        told[name] = tuple(told[name])
-    return EncoderReading(**told)
+        fields[name] = tuple(fields[name])
+    return EncoderReading(**fields)
