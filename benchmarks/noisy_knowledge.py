@@ -7,10 +7,10 @@ The task is the demo's query-to-ad relevance with rare words, MiniLM. Two kinds 
     kar   a knowledge base of the same graph: a topic has a random vector of 16 numbers, a term the sum of those of the
           topics that the graph ties it to, and a little noise. KAR has more to learn, so it gets more pairs and epochs
 
-A share of the terms is taken for a term of another topic (`analysis.diagnose.corruption`), in training,
-dev and test alike: an error of the knowledge base. Each method is trained as it is, with SI (the paper's constants; frequencies are those in
-WordNet's 117,659 glosses; a text has two entities, so hops change no weight), with SR and with both. Beside them the
-plain encoder and the placebo of each method.
+A share of the terms is taken for a term of another topic (`analysis.diagnose.corruption`), in training, dev and test
+alike: an error of the knowledge base. Each method is trained as it is, with SI (the paper's constants; frequencies are
+those in WordNet's 117,659 glosses; a text has two entities, so hops change no weight), with SR and with both. Beside
+them the plain encoder and the placebo of each method.
 
     python benchmarks/noisy_knowledge.py      # 108 trainings, over an hour on two idle cores; can be stopped
 """
