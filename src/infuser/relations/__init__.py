@@ -4,7 +4,6 @@
 |---------------|---------------------------------------------------------------------------------------------|
 | examples      | Triple and RelationText, and what is counted and chosen among them                          |
 | readers       | files in: our JSONL, T-REx, DocRED, FewRel, SemEval-2010-8, a reader each                   |
-| placing       | where the parts of a triple stand: of all their places, those nearest together              |
 |               |                                                                                             |
 | encoders      | the encoder that reads, plain or infused, and its digest                                    |
 | features      | attention between spans, or their states, for a batch or streamed to a memory-mapped file   |

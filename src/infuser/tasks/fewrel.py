@@ -1,6 +1,6 @@
 """FewRel as plain classification: which of the relations of one file two entities of a sentence have.
 
-train_wiki.json (64 relations, 44,800 sentences) or val_wiki.json (16, 11,200), as `relations.readers_fewrel` reads it:
+train_wiki.json (64 relations, 44,800 sentences) or val_wiki.json (16, 11,200), as `relations.readers.fewrel` reads it:
 
     {"P177": [{"tokens": ["The", "bridge", ...], "h": ["bridge", "Q12570", [[1]]], "t": ["river", "Q4022", [[5, 6]]]}]}
 
@@ -21,8 +21,8 @@ from typing import Any
 
 from infuser.registry import TASKS
 from infuser.relations.examples import RelationText
-from infuser.relations.readers_common import Unreadable, is_text
-from infuser.relations.readers_fewrel import fewrel_example, read_fewrel
+from infuser.relations.readers.common import Unreadable, is_text
+from infuser.relations.readers.fewrel import fewrel_example, read_fewrel
 from infuser.tables.skipped import Place
 from infuser.tasks.base import Split
 from infuser.tasks.official import dataset_records, find_file, is_datasets_name

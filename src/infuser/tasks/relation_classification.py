@@ -14,7 +14,7 @@ from typing import Any
 
 from infuser.errors import InputError
 from infuser.relations.examples import RelationText
-from infuser.relations.readers_common import Unreadable
+from infuser.relations.readers.common import Unreadable
 from infuser.tables.rows import Record
 from infuser.tables.skipped import BadRow, Place, Skipped
 from infuser.tasks.base import Example, Split, Task, class_options

@@ -21,8 +21,8 @@ import numpy as np
 
 from infuser.registry import TASKS
 from infuser.relations.examples import NO_RELATION, RelationText, Triple
-from infuser.relations.readers_common import Unreadable
-from infuser.relations.readers_semeval import marked_sentence, read_semeval
+from infuser.relations.readers.common import Unreadable
+from infuser.relations.readers.semeval import marked_sentence, read_semeval
 from infuser.stats.metrics import METRICS, Array, Metric
 from infuser.stats.weighted import ClassCounts, Floats, of_classes, ratio
 from infuser.tables.skipped import Place

@@ -19,7 +19,7 @@ from typing import Any
 
 from infuser.registry import TASKS
 from infuser.relations.examples import NO_RELATION, RelationText, Triple
-from infuser.relations.readers_common import Tokens, Unreadable, is_text
+from infuser.relations.readers.common import Tokens, Unreadable, is_text
 from infuser.tables.skipped import Place
 from infuser.tasks.base import Split
 from infuser.tasks.official import official_records

@@ -6,7 +6,7 @@
      "spans": [{"start": 0, "end": 4, "id": "Q70", "label": "city"}]}
 
 Only the text must be there. Head, tail and trigger are [start, end] or objects like the spans. A head or tail given as
-[start, end] takes id and label of the span at that place, if one is said. A relation that is missing, null, "NA" or
+[start, end] takes id and label of the span at that place, if one is value. A relation that is missing, null, "NA" or
 "no_relation" is none. Other keys are passed over.
 """
 
@@ -21,14 +21,14 @@ from infuser.errors import InputError
 from infuser.files import whole_file
 from infuser.knowledge.candidates.files import objects_of
 from infuser.relations.examples import NO_RELATION, RelationText, Triple
-from infuser.relations.readers_common import Unreadable, is_place, is_text, is_unicode, relation_id
+from infuser.relations.readers.common import Unreadable, is_place, is_text, is_unicode, relation_id
 from infuser.tables.blocks import unpacked_name
 from infuser.tables.skipped import Skipped
 from infuser.types import Span
 
 
 def read_own(path: str | Path, skipped: Skipped) -> Iterator[RelationText]:
-    """Yield the texts; a triple or span that cannot be read is told to `skipped`, and the rest of its text is kept."""
+    """Yield the texts; a triple or span that cannot be read is added to `skipped`, and the rest of its text is kept."""
     for number, record in objects_of(path, skipped):
         text, name = record.get("text"), record.get("name")
         triples, spans = ([] if record.get(field) is None else record[field] for field in ("triples", "spans"))
@@ -40,20 +40,20 @@ def read_own(path: str | Path, skipped: Skipped) -> Iterator[RelationText]:
             continue
         places: dict[tuple[int, int], Span] = {}
         mentions: dict[Span, None] = {}
-        for said in spans:
+        for value in spans:
             try:
-                span = _span(said, len(text), "a span", {})
+                span = _span(value, len(text), "a span", {})
             except Unreadable as error:
-                skipped.add(path, number, str(error), said)
+                skipped.add(path, number, str(error), value)
                 continue
             mentions[span] = None
             places.setdefault((span.start, span.end), span)
         read: list[Triple] = []
-        for said in triples:
+        for value in triples:
             try:
-                read.append(_triple(said, len(text), places))
+                read.append(_triple(value, len(text), places))
             except Unreadable as error:
-                skipped.add(path, number, str(error), said)
+                skipped.add(path, number, str(error), value)
         for triple in read:
             mentions.update({triple.head: None, triple.tail: None})
         ordered = sorted(mentions, key=lambda span: (span.start, span.end, span.id, span.label))
@@ -73,26 +73,26 @@ def write_relations(path: str | Path, texts: Iterable[RelationText]) -> Path:
     return Path(path)
 
 
-def _triple(said: Any, length: int, places: Mapping[tuple[int, int], Span]) -> Triple:
-    if not isinstance(said, Mapping):
+def _triple(value: Any, length: int, places: Mapping[tuple[int, int], Span]) -> Triple:
+    if not isinstance(value, Mapping):
         raise Unreadable("a triple is no JSON object")
-    head, tail = (_span(said.get(part), length, f"the {part}", places) for part in ("head", "tail"))
-    trigger = None if said.get("trigger") is None else _span(said["trigger"], length, "the trigger", {})
-    label, negated = said.get("label"), said.get("negated")
+    head, tail = (_span(value.get(part), length, f"the {part}", places) for part in ("head", "tail"))
+    trigger = None if value.get("trigger") is None else _span(value["trigger"], length, "the trigger", {})
+    label, negated = value.get("label"), value.get("negated")
     if label is not None and not is_unicode(label):
         raise Unreadable("the label of a relation is no text")
     if negated is not None and not isinstance(negated, bool):
         raise Unreadable("negated is neither true nor false")
-    return Triple(head, tail, relation_id(said.get("relation")), trigger, label or "", bool(negated))
+    return Triple(head, tail, relation_id(value.get("relation")), trigger, label or "", bool(negated))
 
 
-def _span(said: Any, length: int, what: str, places: Mapping[tuple[int, int], Span]) -> Span:
-    place: Any = [said.get("start"), said.get("end")] if isinstance(said, Mapping) else said
+def _span(value: Any, length: int, what: str, places: Mapping[tuple[int, int], Span]) -> Span:
+    place: Any = [value.get("start"), value.get("end")] if isinstance(value, Mapping) else value
     if not is_place(place, length):
         raise Unreadable(f"{what} is not inside the text of {length} characters")
-    if place is said:
+    if place is value:
         return places.get((place[0], place[1]), Span(place[0], place[1]))
-    id, label = ("" if said.get(field) is None else said[field] for field in ("id", "label"))
+    id, label = ("" if value.get(field) is None else value[field] for field in ("id", "label"))
     if not is_unicode(id) or not is_unicode(label):
         raise Unreadable(f"id or label of {what.removeprefix('a ')} is no text")
     return Span(place[0], place[1], label, id)
@@ -130,4 +130,4 @@ def _triple_record(triple: Triple) -> dict[str, Any]:
 def _span_record(span: Span) -> dict[str, Any]:
     """Return a span as an object, which says all of it; a bare place would take the id of a span there."""
     record: dict[str, Any] = {"start": span.start, "end": span.end}
-    return record | {field: said for field, said in (("id", span.id), ("label", span.label)) if said}
+    return record | {field: value for field, value in (("id", span.id), ("label", span.label)) if value}

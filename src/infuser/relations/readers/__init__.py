@@ -1,10 +1,10 @@
 r"""Texts whose relations are known, read from files, as `RelationText`.
 
-    jsonl     {"text": "...", "triples": [{"head": [23, 34], "tail": [0, 4], "relation": "P36"}]}: see `readers_own`
-    trex      the CSV of "Attention Understands Semantic Relations": text,target,...: see `readers_trex`
-    docred    DocRED's and Re-DocRED's list of documents with sents, vertexSet and labels: see `readers_docred`
-    fewrel    {"P177": [{"tokens": [...], "h": [...], "t": [...]}]}: see `readers_fewrel`
-    semeval   1 \t "The <e1>storm</e1> broke the <e2>window</e2>." and Cause-Effect(e1,e2): see `readers_semeval`
+    jsonl     {"text": "...", "triples": [{"head": [23, 34], "tail": [0, 4], "relation": "P36"}]}: see `readers.own`
+    trex      the CSV of "Attention Understands Semantic Relations": text,target,...: see `readers.trex`
+    docred    DocRED's and Re-DocRED's list of documents with sents, vertexSet and labels: see `readers.docred`
+    fewrel    {"P177": [{"tokens": [...], "h": [...], "t": [...]}]}: see `readers.fewrel`
+    semeval   1 \t "The <e1>storm</e1> broke the <e2>window</e2>." and Cause-Effect(e1,e2): see `readers.semeval`
 
 The files may be packed (.gz, .zst). Every place is in characters of the text.
 """
@@ -20,11 +20,11 @@ from typing import Literal
 
 from infuser.errors import InputError
 from infuser.relations.examples import RelationText
-from infuser.relations.readers_docred import read_docred
-from infuser.relations.readers_fewrel import read_fewrel
-from infuser.relations.readers_own import read_own, write_relations
-from infuser.relations.readers_semeval import SENTENCE, read_semeval
-from infuser.relations.readers_trex import read_trex
+from infuser.relations.readers.docred import read_docred
+from infuser.relations.readers.fewrel import read_fewrel
+from infuser.relations.readers.own import read_own, write_relations
+from infuser.relations.readers.semeval import SENTENCE, read_semeval
+from infuser.relations.readers.trex import read_trex
 from infuser.tables.blocks import open_stream
 from infuser.tables.skipped import Skipped
 
@@ -54,8 +54,8 @@ def read_relations(
 ) -> list[RelationText]:
     """Read texts with their known triples; the format is seen from the first record unless it is given.
 
-    What cannot be read is told to `skipped`, and reading goes on. `labels` names relations, by id, in place of what the
-    file says. With `split_sentences` the documents of DocRED are cut into sentences, each with the facts whose two
+    What cannot be read is added to `skipped`. `labels` names relations, by id, in place of the file's
+    own names. With `split_sentences` the documents of DocRED are cut into sentences, each with the facts whose two
     entities it mentions; `left_out` counts, by relation, the facts that no sentence holds.
     """
     skipped = Skipped() if skipped is None else skipped

@@ -19,20 +19,20 @@ from typing import Any, NamedTuple
 
 from infuser.errors import InputError
 from infuser.relations.examples import RelationText, Triple
-from infuser.relations.placing import nearest_pair
-from infuser.relations.readers_common import Tokens, Unreadable, is_place, names_beside, read_json, relation_id
+from infuser.relations.readers.common import Tokens, Unreadable, is_place, names_beside, read_json, relation_id
+from infuser.relations.readers.nearest_places import nearest_pair
 from infuser.tables.skipped import Skipped
 from infuser.types import Span
 
 
-class Mention(NamedTuple):
+class DocredMention(NamedTuple):
     """A mention and the number of its sentence."""
 
     sentence: int
     span: Span
 
 
-class Fact(NamedTuple):
+class DocredFact(NamedTuple):
     """A relation between two entities, by their numbers."""
 
     head: int
@@ -48,8 +48,8 @@ class Document:
     text: str
     sentences: tuple[tuple[int, int], ...]
     """Start and end of each, in characters."""
-    entities: tuple[tuple[Mention, ...], ...]
-    facts: tuple[Fact, ...]
+    entities: tuple[tuple[DocredMention, ...], ...]
+    facts: tuple[DocredFact, ...]
     name: str
 
     def whole(self) -> RelationText:
@@ -70,7 +70,7 @@ class Document:
         homeless = set(self.facts)
         for number, (start, end) in enumerate(self.sentences):
             inside = [
-                tuple(Mention(number, _moved(span, start)) for at, span in mentions if at == number)
+                tuple(DocredMention(number, _moved(span, start)) for at, span in mentions if at == number)
                 for mentions in self.entities
             ]
             triples = []
@@ -113,7 +113,7 @@ def _document(path: str | Path, number: int, record: Any, names: Mapping[str, st
         firsts.append(firsts[-1] + len(sentence))
     read = []
     for entity, mentions in enumerate(entities):
-        found: dict[Mention, None] = {}  # Re-DocRED says some of them twice
+        found: dict[DocredMention, None] = {}  # Re-DocRED says some of them twice
         for mention in mentions:
             try:
                 found[_mention(mention, str(entity), sents, firsts, tokens)] = None
@@ -123,7 +123,7 @@ def _document(path: str | Path, number: int, record: Any, names: Mapping[str, st
     labels = record.get("labels", [])  # DocRED's own test file has none
     if not isinstance(labels, list):
         raise Unreadable("labels is no list")
-    facts: dict[Fact, None] = {}
+    facts: dict[DocredFact, None] = {}
     for label in labels:
         try:
             facts[_fact(label, read, names)] = None
@@ -141,28 +141,30 @@ def _lists(record: Any, field: str) -> list[list[Any]]:
     return value
 
 
-def _mention(said: Any, id: str, sents: list[list[Any]], firsts: list[int], tokens: Tokens) -> Mention:
-    sentence = said.get("sent_id") if isinstance(said, dict) else None
+def _mention(value: Any, id: str, sents: list[list[Any]], firsts: list[int], tokens: Tokens) -> DocredMention:
+    sentence = value.get("sent_id") if isinstance(value, dict) else None
     if type(sentence) is not int or not 0 <= sentence < len(sents):
         raise Unreadable(f"a mention is in none of the {len(sents)} sentences")
-    if not is_place(said.get("pos"), len(sents[sentence])):
+    if not is_place(value.get("pos"), len(sents[sentence])):
         raise Unreadable(f"a mention is not inside its sentence of {len(sents[sentence])} tokens")
-    first, last = (firsts[sentence] + token for token in said["pos"])
-    kind = said.get("type")
-    return Mention(sentence, Span(*tokens.place(first, last - 1), label=kind if isinstance(kind, str) else "", id=id))
+    first, last = (firsts[sentence] + token for token in value["pos"])
+    kind = value.get("type")
+    return DocredMention(
+        sentence, Span(*tokens.place(first, last - 1), label=kind if isinstance(kind, str) else "", id=id)
+    )
 
 
-def _fact(said: Any, entities: list[tuple[Mention, ...]], names: Mapping[str, str]) -> Fact:
-    head, tail = (said.get("h"), said.get("t")) if isinstance(said, dict) else (None, None)
+def _fact(value: Any, entities: list[tuple[DocredMention, ...]], names: Mapping[str, str]) -> DocredFact:
+    head, tail = (value.get("h"), value.get("t")) if isinstance(value, dict) else (None, None)
     if type(head) is not int or type(tail) is not int or not all(0 <= end < len(entities) for end in (head, tail)):
         raise Unreadable(f"head and tail are not both among the {len(entities)} entities")
     if head == tail or not entities[head] or not entities[tail]:
         raise Unreadable("head and tail are one entity, or have no mention")
-    relation = relation_id(said.get("r"))
-    return Fact(head, tail, relation, names.get(relation, ""))
+    relation = relation_id(value.get("r"))
+    return DocredFact(head, tail, relation, names.get(relation, ""))
 
 
-def _placed(fact: Fact, pairs: Iterable[tuple[Mention, Mention]]) -> Triple:
+def _placed(fact: DocredFact, pairs: Iterable[tuple[DocredMention, DocredMention]]) -> Triple:
     head, tail = nearest_pair((head.span, tail.span) for head, tail in pairs)
     return Triple(head, tail, fact.relation, label=fact.label)
 

@@ -42,13 +42,13 @@ def is_place(place: Any, length: int) -> bool:
     return bool(0 <= place[0] < place[1] <= length)
 
 
-def relation_id(said: Any) -> str:
-    """Return a relation's id; NO_RELATION where nothing, "NA" or "no_relation" is said."""
-    if said is None or (isinstance(said, str) and said.strip().lower() in _NONE):
+def relation_id(value: Any) -> str:
+    """Return a relation's id; NO_RELATION where nothing, "NA" or "no_relation" is given."""
+    if value is None or (isinstance(value, str) and value.strip().lower() in _NONE):
         return NO_RELATION
-    if not is_text(said):
+    if not is_text(value):
         raise Unreadable("the relation is no text")
-    return said
+    return value
 
 
 def read_json(path: str | Path) -> Any:
@@ -69,10 +69,10 @@ def names_beside(path: str | Path, file: str) -> dict[str, str]:
     beside = Path(path).with_name(file)
     if not beside.is_file():
         return {}
-    said = read_json(beside)
-    if not isinstance(said, dict):
+    value = read_json(beside)
+    if not isinstance(value, dict):
         raise InputError(f'{beside} does not name relations: it holds no {{"P36": "capital"}}. Mend or remove it.')
-    names = {id: name[0] if isinstance(name, list) and name else name for id, name in said.items()}
+    names = {id: name[0] if isinstance(name, list) and name else name for id, name in value.items()}
     return {id: name for id, name in names.items() if isinstance(name, str)}
 
 

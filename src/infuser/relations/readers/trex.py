@@ -20,8 +20,8 @@ from typing import Any
 from infuser.errors import InputError
 from infuser.knowledge.candidates.files import lines_of
 from infuser.relations.examples import RelationText, Triple
-from infuser.relations.placing import Place, nearest_places
-from infuser.relations.readers_common import Unreadable, is_text, relation_id
+from infuser.relations.readers.common import Unreadable, is_text, relation_id
+from infuser.relations.readers.nearest_places import Place, nearest_places
 from infuser.tables.skipped import Skipped
 from infuser.types import Span
 from infuser.words import WordBorders
@@ -30,7 +30,7 @@ _NEEDED = ("text", "target")
 
 
 def read_trex(path: str | Path, skipped: Skipped) -> Iterator[RelationText]:
-    """Yield the texts of the CSV file; a triple whose strings are not in its text is told to `skipped`."""
+    """Yield the texts of the CSV file; a triple whose strings are not in its text is added to `skipped`."""
     columns: list[str] = []
     for number, line in lines_of(path, skipped):
         try:
@@ -43,11 +43,11 @@ def read_trex(path: str | Path, skipped: Skipped) -> Iterator[RelationText]:
             row = dict(zip(columns, cells, strict=True))
             if not is_text(row["text"]):
                 raise Unreadable("no text")
-            said = _read_target(row["target"])
+            value = _read_target(row["target"])
         except (csv.Error, Unreadable) as error:
             skipped.add(path, number, str(error), line)
             continue
-        yield _located(path, number, row["text"], said, skipped)
+        yield _located(path, number, row["text"], value, skipped)
 
 
 def _checked_columns(path: str | Path, cells: list[str]) -> list[str]:
@@ -60,20 +60,20 @@ def _checked_columns(path: str | Path, cells: list[str]) -> list[str]:
 
 def _read_target(target: str) -> list[Any]:
     try:
-        said = ast.literal_eval(target.strip())
+        value = ast.literal_eval(target.strip())
     except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError) as error:
         raise Unreadable(f"the target is no Python list ({error})") from None
-    if not isinstance(said, list):
+    if not isinstance(value, list):
         raise Unreadable("the target is no Python list")
-    return said
+    return value
 
 
-def _located(path: str | Path, number: int, text: str, said: list[Any], skipped: Skipped) -> RelationText:
+def _located(path: str | Path, number: int, text: str, value: list[Any], skipped: Skipped) -> RelationText:
     """Return the text with the triples whose strings stand in it, at their places."""
     found: dict[str, list[Place]] = {}
     asked: list[tuple[str, str, str, str]] = []
     borders = WordBorders(text)
-    for one in said:
+    for one in value:
         try:
             asked.append(_checked(one))
         except Unreadable as error:
@@ -96,13 +96,13 @@ def _located(path: str | Path, number: int, text: str, said: list[Any], skipped:
     return RelationText(text, tuple(triples), tuple(sorted(spans, key=lambda span: (span.start, span.end))))
 
 
-def _checked(said: Any) -> tuple[str, str, str, str]:
-    if not isinstance(said, tuple | list) or len(said) != 4 or not all(isinstance(part, str) for part in said):
+def _checked(value: Any) -> tuple[str, str, str, str]:
+    if not isinstance(value, tuple | list) or len(value) != 4 or not all(isinstance(part, str) for part in value):
         raise Unreadable("not (head, tail, words, relation)")
-    head, tail, words = (part.strip() for part in said[:3])
+    head, tail, words = (part.strip() for part in value[:3])
     if not head or not tail:
         raise Unreadable("the head or the tail is empty")
-    return head, tail, words, relation_id(said[3])
+    return head, tail, words, relation_id(value[3])
 
 
 def _find(string: str, text: str, borders: WordBorders) -> list[Place]:
@@ -118,7 +118,7 @@ def _find(string: str, text: str, borders: WordBorders) -> list[Place]:
 def _free(string: str, found: dict[str, list[Place]], asked: Iterable[tuple[str, ...]]) -> list[Place]:
     """Return the places of an entity; those inside a longer one only where it has no other.
 
-    "Seine" is not said in "Seine-et-Marne" where "the river Seine" follows.
+    "Seine" is not value in "Seine-et-Marne" where "the river Seine" follows.
     """
     longer = {entity for one in asked for entity in one[:2] if len(entity) > len(string) and string in entity}
     free = [place for place in found[string] if not any(_covers(found[entity], place) for entity in longer)]

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from infuser.knowledge.candidates.files import lines_of
 from infuser.relations.examples import RelationText, Triple
-from infuser.relations.readers_common import Unreadable, is_text
+from infuser.relations.readers.common import Unreadable, is_text
 from infuser.tables.skipped import Skipped
 from infuser.types import Span
 
@@ -27,7 +27,7 @@ _OTHER = "other"
 
 
 def read_semeval(path: str | Path, skipped: Skipped) -> Iterator[RelationText]:
-    """Yield the sentences; one whose marks or whose relation cannot be read is told to `skipped`."""
+    """Yield the sentences; one whose marks or whose relation cannot be read is added to `skipped`."""
     waiting: tuple[int, re.Match[str], str] | None = None
     for number, line in lines_of(path, skipped):
         begins = SENTENCE.match(line)
@@ -47,8 +47,8 @@ def read_semeval(path: str | Path, skipped: Skipped) -> Iterator[RelationText]:
         skipped.add(path, waiting[0], "no relation under the sentence", waiting[2])
 
 
-def marked_sentence(marked: str, said: str, name: str) -> RelationText:
-    """Return the text of a sentence with its two marked nominals and what is said of them."""
+def marked_sentence(marked: str, value: str, name: str) -> RelationText:
+    """Return the text of a sentence with its two marked nominals and their relation."""
     if len(marked) > 1 and marked[0] == marked[-1] == '"':
         marked = marked[1:-1]
     places: dict[str, int] = {}
@@ -62,13 +62,13 @@ def marked_sentence(marked: str, said: str, name: str) -> RelationText:
             places[piece] = len(text)
     spans = {entity: _span(entity, text, places) for entity in ("e1", "e2")}
     mentions = tuple(sorted(spans.values(), key=lambda span: (span.start, span.end)))
-    if said.lower() == _OTHER:
+    if value.lower() == _OTHER:
         triple = Triple(spans["e1"], spans["e2"])
-    elif direction := _RELATION.fullmatch(said):
+    elif direction := _RELATION.fullmatch(value):
         relation, head, tail = (part for part in direction.groups() if part)
         triple = Triple(spans[head], spans[tail], relation)
     else:
-        raise Unreadable(f"the relation is neither Name(e1,e2) nor Name(e2,e1) nor Other: {said[:60]!r}")
+        raise Unreadable(f"the relation is neither Name(e1,e2) nor Name(e2,e1) nor Other: {value[:60]!r}")
     return RelationText(text, (triple,), mentions, name)
 
 

@@ -15,8 +15,8 @@ from typing import Any
 
 from infuser.errors import InputError
 from infuser.relations.examples import RelationText, Triple
-from infuser.relations.placing import nearest_pair
-from infuser.relations.readers_common import Tokens, Unreadable, names_beside, read_json, relation_id
+from infuser.relations.readers.common import Tokens, Unreadable, names_beside, read_json, relation_id
+from infuser.relations.readers.nearest_places import nearest_pair
 from infuser.tables.skipped import Skipped
 from infuser.types import Span
 
@@ -38,24 +38,24 @@ def read_fewrel(path: str | Path, skipped: Skipped) -> Iterator[RelationText]:
                 skipped.add(path, number, str(error), example, unit=f"{relation}, example")
 
 
-def fewrel_example(said: Any, relation: str, label: str) -> RelationText:
+def fewrel_example(value: Any, relation: str, label: str) -> RelationText:
     """Return one example of a relation: tokens, head and tail."""
-    if not isinstance(said, dict) or not isinstance(said.get("tokens"), list):
+    if not isinstance(value, dict) or not isinstance(value.get("tokens"), list):
         raise Unreadable("no tokens")
-    tokens = Tokens(said["tokens"])
-    heads, tails = (_mentions(said.get(part), tokens) for part in ("h", "t"))
+    tokens = Tokens(value["tokens"])
+    heads, tails = (_mentions(value.get(part), tokens) for part in ("h", "t"))
     head, tail = nearest_pair(product(heads, tails))
     spans = sorted({*heads, *tails}, key=lambda span: (span.start, span.end, span.id))
     return RelationText(tokens.text, (Triple(head, tail, relation, label=label),), tuple(spans))
 
 
-def _mentions(said: Any, tokens: Tokens) -> list[Span]:
-    if not isinstance(said, list) or len(said) != 3 or not isinstance(said[2], list) or not said[2]:
+def _mentions(value: Any, tokens: Tokens) -> list[Span]:
+    if not isinstance(value, list) or len(value) != 3 or not isinstance(value[2], list) or not value[2]:
         raise Unreadable("head and tail are not both [name, id, mentions]")
-    id = next((name for name in (said[1], said[0]) if isinstance(name, str) and name), "")
+    id = next((name for name in (value[1], value[0]) if isinstance(name, str) and name), "")
     n_tokens = len(tokens.starts)
-    for mention in said[2]:
+    for mention in value[2]:
         numbers = mention if isinstance(mention, list) else []
         if not numbers or not all(type(number) is int and 0 <= number < n_tokens for number in numbers):
             raise Unreadable(f"a mention is not inside the text of {n_tokens} tokens")
-    return [Span(*tokens.place(min(mention), max(mention)), id=id) for mention in said[2]]
+    return [Span(*tokens.place(min(mention), max(mention)), id=id) for mention in value[2]]
