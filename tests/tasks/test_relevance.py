@@ -11,8 +11,9 @@ from sklearn.metrics import ndcg_score, roc_auc_score
 
 from infuser.errors import InputError
 from infuser.registry import TASKS
+from infuser.stats.ranking import mean_ndcg
 from infuser.tasks.base import Training
-from infuser.tasks.relevance import Relevance, mean_ndcg
+from infuser.tasks.relevance import Relevance
 from infuser.tasks.tabular import Table
 
 HEAD = "query,text,label"
