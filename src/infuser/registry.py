@@ -21,7 +21,7 @@ class Registry:
         """Return a decorator that enters a class under `name`."""
 
         def enter(cls: type[_T]) -> type[_T]:
-            if _path(self._classes.get(name, cls)) != _path(cls):  # a reloaded module brings the same class again
+            if _path(self._classes.get(name, cls)) != _path(cls):  # a reloaded module defines the same class again
                 raise ValueError(f"Two {self.kind}s want to be called {name!r}: {self._classes[name]!r} and {cls!r}.")
             self._classes[name] = cls
             return cls
@@ -38,7 +38,7 @@ class Registry:
         return iter(sorted(self._classes))
 
     def name_of(self, thing: object) -> str:
-        """Return the registered name of an instance, or say how to register its class."""
+        """Return the registered name of an instance, or raise an error that shows how to register its class."""
         for name, cls in self._classes.items():
             if type(thing) is cls:
                 return name

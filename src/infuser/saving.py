@@ -95,7 +95,7 @@ def _save_weights(model: PreTrainedModel, base: str | None, draft: Path, *, only
 def load_parts(
     directory: Path, *, sources: Sequence[Source] | None, base: str | None
 ) -> tuple[PreTrainedModel, Method, PreTrainedTokenizerBase, tuple[Source, ...], str | None]:
-    """Read back model, method, tokenizer, sources and base checkpoint, or say which part of the folder is broken."""
+    """Read back model, method, tokenizer, sources and base checkpoint, or raise an error that names the broken part."""
     card = _read_card(directory)
     if sources is not None and len(sources) != len(card["sources"]):
         raise CheckpointError(
@@ -129,7 +129,7 @@ def restore(model: PreTrainedModel, checkpoint: Path) -> None:
     """Fill in the new weights that a checkpoint of an infused model holds, as `transformers.Trainer` writes it.
 
     Of a folder that `Infused.save` wrote, those of knowledge bases are taken if they fit: they stand between the
-    blocks, whatever head comes above. Maps belong to their sources and start anew.
+    blocks, whatever head comes above. Maps belong to their sources and start from scratch.
     """
     found: dict[str, Tensor] = {}
     for path in sorted(checkpoint.glob("model*.safetensors")):

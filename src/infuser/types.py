@@ -76,7 +76,7 @@ class Annotations:
     candidates: tuple[tuple[Candidate, ...], ...] = ()
     """For each span what it may mean, most probable first; empty from sources that offer no choice."""
     odds: tuple[float, ...] = ()
-    """For each span how strongly it asks to be kept when training draws what is injected; only from `Selective`."""
+    """For each span its weight when training draws what is injected; only from `Selective`."""
 
 
 @runtime_checkable
@@ -121,7 +121,7 @@ class DrawsPerEpoch(Protocol):
 
 @runtime_checkable
 class SavesSettings(Protocol):
-    """A source that says itself which settings are saved, as data that JSON can hold, and how they are read back."""
+    """A source that chooses which of its settings are saved as JSON data, and how they are read back."""
 
     def to_json(self) -> dict[str, Any]: ...
 

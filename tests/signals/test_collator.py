@@ -134,7 +134,8 @@ def test_annotations_made_before_give_the_same_batch_and_ask_no_source_again(wor
     assert same(collate(rows), ready)
 
 
-def test_progress_is_shown_when_wanted(wordpiece, texts, capsys):
+def test_progress_is_shown_when_wanted(wordpiece, texts, capsys, monkeypatch):
+    monkeypatch.setenv("FORCE_COLOR", "1")  # as on a terminal
     collate = Collator(wordpiece, SOURCES)
     collate.annotate(texts)
     assert capsys.readouterr().err == ""

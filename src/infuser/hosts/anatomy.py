@@ -87,7 +87,7 @@ HOSTS: dict[str, Anatomy] = {
 
 
 def anatomy_of(host: PreTrainedModel) -> Anatomy:
-    """Return the anatomy of a host, or say which hosts are described."""
+    """Return the anatomy of a host; raise for one that is not described or is a decoder."""
     kind = getattr(getattr(host, "config", None), "model_type", type(host).__name__)
     if kind not in HOSTS:
         raise HostError(
@@ -109,7 +109,7 @@ def attentions(host: PreTrainedModel) -> list[nn.Module]:
 
 
 def is_new_weight(name: str) -> bool:
-    """Tell whether a parameter's name is that of a weight which an infusion added."""
+    """Return whether a parameter's name is that of a weight which an infusion added."""
     return NEW in name.split(".")
 
 

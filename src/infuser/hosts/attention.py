@@ -62,7 +62,7 @@ def plain_config(host: PreTrainedModel) -> Iterator[None]:
 
 @contextmanager
 def showing_weights(host: PreTrainedModel) -> Iterator[None]:
-    """Let the host's attention form its weights for a while, as the eager function does; fused kernels tell none."""
+    """Let the host's attention form its weights for a while, as the eager function does; fused kernels return none."""
     name = host.config._attn_implementation
     prefix = _PREFIX if name.startswith(_PREFIX) else ""
     if name == prefix + "eager":
@@ -76,7 +76,7 @@ def showing_weights(host: PreTrainedModel) -> Iterator[None]:
 
 
 def check_plugged_in(host: PreTrainedModel) -> None:
-    """Refuse a host whose attention function was exchanged after the infusion: it would ignore knowledge silently."""
+    """Raise if the host's attention function was replaced after the infusion: it would ignore knowledge silently."""
     name = host.config._attn_implementation
     if not name.startswith(_PREFIX):
         raise HostError(

@@ -1,4 +1,4 @@
-"""How knowledge reaches the states between two blocks: hooks that hand them over to whoever travels in the call.
+"""How knowledge reaches the states between two blocks: hooks that pass them to the call's `knowledge`.
 
 A method's reader, a pre-hook of the encoder, puts one object under the keyword `knowledge`; every host passes unknown
 keywords down to its blocks. After each block that was hooked, the object may exchange the states.

@@ -1,4 +1,4 @@
-"""How others see attention: every layer's weights are handed over as soon as they are formed, and then forgotten.
+"""Reads attention weights layer by layer: each layer's are passed on as soon as they are formed, and not stored.
 
 `output_attentions=True` would keep the weights of all layers until the end: for a base encoder 144 maps per text. Here
 one layer's are alive at a time.

@@ -20,7 +20,7 @@ from infuser.types import Source
 
 @dataclass(slots=True)
 class Trace:
-    """What a call thought of its candidates, by knowledge base; give one along as `knowledge_trace` to read it."""
+    """The scores that a call gave its candidates, by knowledge base; pass one as `knowledge_trace` to fill it."""
 
     scores: dict[str, Tensor] = field(default_factory=dict)
     """(batch, M) the score of each candidate; minus infinity for padding."""
@@ -37,7 +37,7 @@ class AllScored(Exception):
 
 
 def trace_candidates(encoder: Any, batch: Mapping[str, Tensor]) -> Trace:
-    """Run an encoder as far as its linkers stand, without dropout and gradients, and return what these think."""
+    """Run an encoder up to its last linker, without dropout and gradients, and return the candidates' scores."""
     trace = Trace(stops=True)
     with answering(encoder), suppress(AllScored):
         encoder(**{name: tensor.to(encoder.device) for name, tensor in batch.items()}, knowledge_trace=trace)
@@ -161,7 +161,7 @@ def found_in(batch: Mapping[str, Tensor], name: str, dtype: torch.dtype, size: i
     if given_size != size:
         raise InputError(
             f"The vectors of the knowledge base {name!r} have {given_size} numbers each, but this model was infused "
-            f"with vectors of {size}. Give it vectors of the same kind, or infuse it anew."
+            f"with vectors of {size}. Give it vectors of the same kind, or infuse it again."
         )
     return BatchMentions(parts["spans"], parts["candidates"], parts["priors"], parts["vectors"].to(dtype))
 
@@ -184,7 +184,7 @@ def _follow_padding(found: BatchMentions, length: Tensor, real: Tensor) -> Batch
 
 
 def sizes_of(sources: Iterable[Source], method: str) -> dict[str, int]:
-    """Return the knowledge bases among sources by name with the size of their vectors, or say that there are none."""
+    """Return the size of each knowledge base's vectors by its name; raise if another source is among them."""
     sources = list(sources)
     bases = bases_among(sources)
     others = [source for place, source in enumerate(sources) if place not in bases]

@@ -50,8 +50,8 @@ def align_entities(found: BatchMentions, min_prior: float = 0.0) -> AlignedEntit
     n_candidates = found.priors.shape[1]
     place = torch.arange(n_candidates, device=found.priors.device).expand_as(found.priors)
     place = place.masked_fill(~found.is_candidate, n_candidates)
-    nobody = place.new_full(found.spans.shape[:2], n_candidates)
-    first = nobody.scatter_reduce(1, found.candidates[..., 0], place, "amin")  # most probable first
+    none = place.new_full(found.spans.shape[:2], n_candidates)
+    first = none.scatter_reduce(1, found.candidates[..., 0], place, "amin")  # most probable first
     has_some, first = first < n_candidates, first.clamp(max=n_candidates - 1)
     lowest = torch.tensor(min_prior, dtype=torch.float32, device=place.device)  # as priors are: 0.7 must reach 0.7
     fits = found.is_span & has_some & (found.priors.float().gather(1, first) >= lowest)
@@ -97,8 +97,8 @@ class Fusion(nn.Module):
         entities = self.attention_norm(entities + self.dropout(looked))
         inner = self.from_words(words)  # (batch, seq, inner)
         place = aligned.starts[..., None].expand(-1, -1, inner.shape[-1])
-        brought = self.from_entities(entities) * aligned.is_entity[..., None]
-        inner = nn.functional.gelu(inner.scatter_add(1, place, brought.to(inner.dtype)))
+        added = self.from_entities(entities) * aligned.is_entity[..., None]
+        inner = nn.functional.gelu(inner.scatter_add(1, place, added.to(inner.dtype)))
         fused = self.word_norm(words + self.dropout(self.to_words(inner)))
         change = fused - self.word_norm(words) if self.gate is None else self.gate * (fused - words)
         words = words + change.to(words.dtype)
@@ -167,8 +167,8 @@ def _start_call(base: PreTrainedModel, found: dict[str, BatchMentions], trace: T
         for name, entities in aligned.items():
             priors = found[name].priors
             trace.scores[name] = priors.masked_fill(~found[name].is_candidate, -torch.inf)
-            told = entities.is_entity.to(priors.dtype)
-            trace.weights[name] = torch.zeros_like(priors).scatter_add(1, entities.chosen, told)
+            weights = entities.is_entity.to(priors.dtype)
+            trace.weights[name] = torch.zeros_like(priors).scatter_add(1, entities.chosen, weights)
     return ErnieCall(base, aligned, learns=torch.is_grad_enabled())
 
 

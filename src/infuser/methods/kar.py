@@ -92,10 +92,10 @@ class KarLayer(nn.Module):
         spans = self.entity_norm(spans + entities)
         read = self.back(self.feed_forward(self.attention(words, spans, found.is_span)))
         if trace is not None:
-            name, told = trace
-            told.scores[name] = scores.masked_fill(~found.is_candidate, -math.inf)
-            told.weights[name] = found.flat(weights) * found.is_candidate
-            told.states[name] = states
+            name, to_fill = trace
+            to_fill.scores[name] = scores.masked_fill(~found.is_candidate, -math.inf)
+            to_fill.weights[name] = found.flat(weights) * found.is_candidate
+            to_fill.states[name] = states
         knows = found.is_span.any(dim=1)[:, None, None]
         result: Tensor = states + (read * (self.gate * knows)).to(states.dtype)
         return result

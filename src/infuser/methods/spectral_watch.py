@@ -58,13 +58,13 @@ class Watch:
     def __init__(self, spectral: Spectral, *, adds: bool) -> None:
         self.spectral = spectral
         self.adds = adds
-        """Whether the penalty joins the loss; else `output.parts` tells it and somebody else adds it."""
+        """Whether the penalty joins the loss; else it is only in `output.parts`, and the caller adds it."""
         self.seen: dict[int, EncoderCall | None] = {}
-        """What the encoder saw and said in the calls that are under way, by thread."""
+        """The encoder's call in each forward pass that is under way, by thread."""
         self.handles: list[RemovableHandle] = []
 
     def attach(self, model: Any) -> None:
-        """Hook a model and its encoder, or say why that cannot be."""
+        """Hook a model and its encoder; raise if it has no head or is watched already."""
         model = extract_model_from_parallel(model, keep_torch_compile=False)
         head = getattr(model, "get_base_model", lambda: model)()  # PEFT has a wrapper around it
         encoder = getattr(head, "base_model", None)
@@ -96,7 +96,7 @@ class Watch:
 
     @torch.compiler.disable  # type: ignore[untyped-decorator]
     def look(self, encoder: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], encoded: Any) -> None:
-        """Keep what the encoder answers, if it is the model that asks."""
+        """Store the encoder's call, if the model made it."""
         if get_ident() in self.seen:
             self.seen[get_ident()] = EncoderCall(encoder, args, kwargs, encoded)
 
@@ -127,7 +127,7 @@ def _with_parts(kind: type[ModelOutput]) -> Any:
 
 
 def watch_of(model: nn.Module) -> Watch | None:
-    """Return who watches a model."""
+    """Return the watch that is attached to a model, if any."""
     model = extract_model_from_parallel(model, keep_torch_compile=False)
     watches = (getattr(hook, "__self__", None) for hook in model._forward_hooks.values())
     return next((watch for watch in watches if isinstance(watch, Watch)), None)

@@ -7,7 +7,7 @@ For each knowledge base a batch carries, under names that begin with knowledge_{
     priors      (batch, M)    above 0; padding is 0
     vectors     (batch, V, e) of the entities that the text's candidates are, each once; padding is 0
     places      (batch, S)    which span of the annotations it is
-    gold        (batch, M)    1 right, 0 wrong, -1 where nobody knows; only if the examples say so
+    gold        (batch, M)    1 right, 0 wrong, -1 unknown; only if the examples have gold entities
 
 Only these vectors are read and moved, whatever the number of entities. Padding is zero (but for gold), so that clients
 which lay single texts side by side and fill up with zeros do no harm.
@@ -138,7 +138,7 @@ def _right(base: HasEntityVectors, gold: str | None, rows: NDArray[np.int64]) ->
 
 
 def read_golds(examples: Sequence[Mapping[str, Any]], base: str) -> list[Sequence[str | None] | None] | None:
-    """Return what the spans of one base mean, for each example that says so; None if no example does."""
+    """Return the gold entities of one base's spans for each example; None if no example has any."""
     golds = [example.get("gold") for example in examples]
     if all(gold is None for gold in golds):
         return None

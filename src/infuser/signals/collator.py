@@ -8,10 +8,10 @@ from typing import Any, Self
 
 import torch
 from torch import Tensor
-from tqdm.auto import tqdm
 from transformers import BatchEncoding, PreTrainedTokenizerBase
 
 from infuser.errors import InputError, SourceError
+from infuser.progress import progress_bar
 from infuser.signals.align import Aligned, Box, Range, align, token_ranges
 from infuser.signals.candidates import bases_among, candidate_tensors, read_golds
 from infuser.signals.examples import InputRow, read_labels, read_rows
@@ -29,7 +29,7 @@ class Collator:
     """Turns examples into batches for `DataLoader`, `Trainer` or a direct call of the model.
 
     An example is a mapping with `text`, and if there are any `pair`, `label` (or `labels`) and `annotations` (what
-    each source found, from `Collator.annotate`; otherwise the sources are asked, once per batch). For multiple choice,
+    each source found, from `Collator.annotate`; otherwise the sources annotate, once per batch). For multiple choice,
     `text` or `pair` or both are lists, and every tensor has the shape (batch, choices, ...).
 
     With at least one source, a batch carries
@@ -71,7 +71,7 @@ class Collator:
     def for_epoch(self, epoch: int, *, seed: int = 0) -> Self:
         """Return the collator for one epoch of training, in which selective sources inject what they draw for it.
 
-        Our loop asks for it by itself. Epochs count from 0, and `seed` is that of the training run.
+        Our loop calls it by itself. Epochs count from 0, and `seed` is that of the training run.
         """
         drawing = copy.copy(self)
         drawing._spellings = self._spellings  # a copy would spell all terms again
@@ -135,13 +135,13 @@ class Collator:
         """Return what each source found in each text or pair, to be kept and given along as `annotations`."""
         rows = _rows_of(texts, pairs)
         found: list[tuple[Annotations, ...]] = []
-        with tqdm(total=len(rows), desc="annotating", unit="text", disable=not progress) as bar:
+        with progress_bar("annotating", len(rows), unit="texts", shown=progress or False) as bar:
             for start in range(0, len(rows), batch_size):
-                found += self._ask(rows[start : start + batch_size])
-                bar.update(len(found) - bar.n)
+                found += self._annotate(rows[start : start + batch_size])
+                bar.report("annotating", len(found), len(rows))
         return found
 
-    def _ask(self, rows: list[InputRow]) -> list[tuple[Annotations, ...]]:
+    def _annotate(self, rows: list[InputRow]) -> list[tuple[Annotations, ...]]:
         joined = [row.joined for row in rows]
         answers = [source.annotate(joined) for source in self.sources]
         for source, answer in zip(self.sources, answers, strict=True):
@@ -153,9 +153,9 @@ class Collator:
         return [tuple(answer[i] for answer in answers) for i in range(len(rows))]
 
     def _found(self, rows: list[InputRow]) -> list[tuple[Annotations, ...]]:
-        """Return each row's annotations: its own, or what the sources say when asked for all others at once."""
-        unasked = [row for row in rows if row.annotations is None]
-        answers = iter(self._ask(unasked) if unasked else ())
+        """Return each row's annotations: its own, or what the sources find, in one call for all rows without any."""
+        missing = [row for row in rows if row.annotations is None]
+        answers = iter(self._annotate(missing) if missing else ())
         found = [next(answers) if row.annotations is None else row.annotations for row in rows]
         for row, of_row in zip(rows, found, strict=True):
             if len(of_row) != len(self.sources):

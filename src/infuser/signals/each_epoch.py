@@ -17,7 +17,7 @@ else:
 
 
 class EachEpoch:
-    """A collator of training batches that is told which epoch it is."""
+    """A collator of training batches that knows the current epoch."""
 
     def __init__(self, collator: Collator, seed: int) -> None:
         self.collator, self.seed, self.epoch = collator, seed, 0
@@ -28,7 +28,7 @@ class EachEpoch:
 
 
 class SelectiveTraining(_Trainer):
-    """Mixed into a `transformers.Trainer`, lets selective sources draw anew in every epoch; our loop does so itself.
+    """Mixed into a `transformers.Trainer`, lets selective sources draw again in every epoch; our loop does so itself.
 
     Evaluation and prediction inject everything. Do not keep workers alive between epochs
     (`dataloader_persistent_workers`): they would not hear which epoch it is.
@@ -44,13 +44,13 @@ class SelectiveTraining(_Trainer):
 
         drawing = EachEpoch(self.data_collator, self.args.seed)  # type: ignore[arg-type]
 
-        class Telling(TrainerCallback):
-            """Tells the collator which epoch begins."""
+        class SetEpoch(TrainerCallback):
+            """Passes the epoch that begins to the collator."""
 
             def on_epoch_begin(self, args: Any, state: Any, control: Any, **options: Any) -> None:
                 drawing.epoch = int(state.epoch or 0)
 
-        self.add_callback(Telling())
+        self.add_callback(SetEpoch())
         given, self.data_collator = self.data_collator, drawing
         try:
             return super().get_train_dataloader()

@@ -25,7 +25,7 @@ class InputRow:
     text: str
     pair: str | None = None
     annotations: tuple[Annotations, ...] | None = None
-    """What the sources found; None when they have not been asked."""
+    """What the sources found; None if they have not annotated it yet."""
 
     @property
     def joined(self) -> str:

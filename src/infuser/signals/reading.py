@@ -75,7 +75,7 @@ def reading_tokenizer(collator: Collator, *, with_terms: bool = False) -> PreTra
 
 
 def real_tokens(args: Sequence[Any], kwargs: Mapping[str, Any]) -> Tensor | None:
-    """Return (batch, seq) True for real tokens of a call of an encoder; None if it brings no tokens at all."""
+    """Return (batch, seq) True for real tokens of a call of an encoder; None if it has no tokens at all."""
     given = dict(zip(("input_ids", "attention_mask"), args, strict=False)) | dict(kwargs)
     tokens, mask = given.get("input_ids"), given.get("attention_mask")
     tokens = given.get("inputs_embeds") if tokens is None else tokens

@@ -35,7 +35,7 @@ class Candidates(MentionRule, FolderSource):
         super().__post_init__()
         if isinstance(self.mentions, str | Path):
             folder = Path(self.mentions).expanduser().absolute()
-            Folder(folder, KIND)  # says at once when there is none
+            Folder(folder, KIND)  # raises at once if there is none
             object.__setattr__(self, "mentions", str(folder))
         elif isinstance(self.mentions, Mapping):
             object.__setattr__(self, "mentions", _checked(self.mentions))
@@ -94,7 +94,7 @@ class Candidates(MentionRule, FolderSource):
 
 
 def _checked(mentions: Mapping[str, Mapping[str, float]]) -> dict[str, dict[str, float]]:
-    """Return the counts as plain dicts, or say what is wrong with them."""
+    """Return the counts as plain dicts; raise for a malformed one."""
     for mention, entities in mentions.items():
         if not isinstance(mention, str) or not mention.strip() or "\0" in mention:
             raise SourceError(f"A mention is {mention!r}; it must be a text that is not blank, without nulls.")

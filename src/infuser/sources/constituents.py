@@ -28,7 +28,7 @@ _LONGEST = 200_000
 """Characters of one tree at most: a bracket that is never closed must not swallow the rest of the file."""
 
 Complaint = Callable[[int, str, str], None]
-"""Told the line on which a malformed tree begins, what is wrong with it and what it says."""
+"""Called with the line on which a malformed tree begins, what is wrong with it, and the line's text."""
 
 
 class Node(Protocol):
@@ -107,7 +107,7 @@ def phrases_at(
 
 
 def read_trees(lines: Iterable[str], complain: Complaint) -> Iterator[Tree]:
-    """Yield the trees of bracketed lines; a malformed one is told to `complain`, and reading goes on behind it.
+    """Yield the trees of bracketed lines; a malformed one is reported to `complain`, and reading goes on behind it.
 
     Behind a tree that does not end, that is at the next line that begins with a bracket.
     """

@@ -1,7 +1,7 @@
-"""Term correlation: words that keep each other's company are tied, in the text and just outside it.
+"""Term correlation: ties co-occurring words, in the text and just outside it.
 
-The table is a few scores of yours, or a folder that `infuser correlation build` made from a corpus; both are asked in
-the same way. How scores are computed is told in `knowledge/correlation/scores.py`.
+The table is a few scores of yours, or a folder that `infuser correlation build` made from a corpus; both are read in
+the same way. How scores are computed is explained in `knowledge/correlation/scores.py`.
 """
 
 from __future__ import annotations
@@ -39,9 +39,10 @@ class Correlation(FolderSource):
     Words are compared folded (see `words.py`). The table is symmetric; a pair that is listed twice, in whatever
     order or case, has its larger score. Two occurrences of one word are tied only if the table pairs it with itself.
 
-    Only a folder built from pairs of texts (queries and ads) tells left from right: there ties lead from a word of one
-    side to a word of the other, and terms are words of the other side. The left side ends at the first paragraph break
-    of a text: what people look for is short, what they find may have paragraphs. A text without a break is a left side.
+    Only a folder built from pairs of texts (queries and ads) distinguishes left from right: there ties lead from a word
+    of one side to a word of the other, and terms are words of the other side. The left side ends at the first paragraph
+    break of a text: what people look for is short, what they find may have paragraphs. A text without a break is a left
+    side.
     """
 
     folder: ClassVar[tuple[str, str]] = ("scores", "correlation")
@@ -64,7 +65,7 @@ class Correlation(FolderSource):
             )
         if isinstance(self.scores, str | Path):
             object.__setattr__(self, "scores", Path(os.path.abspath(self.scores)))
-            self._table  # says at once when there is none  # noqa: B018
+            self._table  # raises at once if there is none  # noqa: B018
         else:
             object.__setattr__(self, "scores", _table(self.scores))
 

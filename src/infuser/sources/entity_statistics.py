@@ -41,7 +41,7 @@ class EntityStatistics:
         self._numbers: dict[str, int] = {}
 
     def count(self, key: str) -> int:
-        """Return in how many texts an entity is mentioned, 0 if nobody counted it."""
+        """Return in how many texts an entity is mentioned, 0 if it was not counted."""
         if key not in self._counted:
             _make_room(self._counted)
             self._counted[key] = int(self.counts.get(key, 0))
@@ -107,7 +107,7 @@ def _counts_of(source: Source) -> Mapping[str, int]:
 
 
 class _GraphCounts(Mapping[str, int]):
-    """Entity id to how often the graph says that it was met."""
+    """Entity id to its count in a graph."""
 
     def __init__(self, store: GraphStore) -> None:
         self._store = store

@@ -1,4 +1,4 @@
-"""Entities of a GLiNER model, which is told in words what to look for: "city", "medicine", "legal document"."""
+"""Entities of a GLiNER model, which looks for labels in plain words: "city", "medicine", "legal document"."""
 
 from __future__ import annotations
 
@@ -157,6 +157,6 @@ def _tiny() -> Any:
         vocab_size=len(tokenizer),
         class_token_index=len(tokenizer) - 2,
     )
-    with torch.random.fork_rng(devices=[]):  # who asks for a miniature keeps their random numbers
+    with torch.random.fork_rng(devices=[]):  # the caller's random numbers stay as they are
         torch.manual_seed(0)
         return UniEncoderSpanGLiNER(config, tokenizer=tokenizer).eval()

@@ -1,6 +1,6 @@
 """A knowledge graph: mentions of entities that are near each other in the graph are tied.
 
-The graph is a list of triples or a folder that `infuser graph build` made; both are asked in the same way. Its
+The graph is a list of triples or a folder that `infuser graph build` made; both are read in the same way. Its
 direction does not matter here: an attention map is symmetric.
 """
 
@@ -172,7 +172,7 @@ class Graph(FolderSource):
 
 
 def _checked(triple: Sequence[Any]) -> _Triple:
-    """Return a triple as a tuple, or say what is wrong with it."""
+    """Return a triple as a tuple; raise if it is malformed."""
     values = tuple(triple)
     if isinstance(triple, str) or len(values) not in (3, 4) or not all(isinstance(value, str) for value in values[:3]):
         raise SourceError(

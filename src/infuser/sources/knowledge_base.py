@@ -21,7 +21,7 @@ from infuser.sources.candidates import Candidates
 from infuser.sources.storage import find_folder, load_source, name_folder, save_source, settings_of
 from infuser.types import Annotations, Candidate, DrawsPerEpoch, Source
 
-_MOST_REMEMBERED = 200_000
+_MOST_CACHED = 200_000
 _LEAST = np.finfo(np.float32).tiny
 """No prior is rounded to 0, which stands for padding."""
 _RECORD = "base.json"
@@ -53,7 +53,7 @@ class KnowledgeBase:
             raise SourceError("A selective source stands inside a knowledge base. Wrap the base: Selective(base, ...).")
         if not isinstance(self.vectors, EntityVectors):
             folder = Path(self.vectors).expanduser().absolute()
-            Folder(folder, KIND)  # says at once when there is none
+            Folder(folder, KIND)  # raises at once if there is none
             object.__setattr__(self, "vectors", str(folder))
 
     @cached_property
@@ -76,7 +76,7 @@ class KnowledgeBase:
         return known[2], known[3]
 
     def check(self) -> float:
-        """Return which share of the entities that can be offered have a vector, or say that none or too few do.
+        """Return which share of the entities that can be offered have a vector; raise if none or too few do.
 
         Only the entities of a `Candidates` source are known beforehand; any other counts as covered.
         """
@@ -123,13 +123,13 @@ class KnowledgeBase:
         return Annotations(found.text, tuple(named), candidates=tuple(kept[place] for place in places))
 
     def _look_up(self, candidates: tuple[Candidate, ...]) -> tuple[Any, ...]:
-        """Return the tuple asked for, those of it that have vectors, their rows and priors; remembered by identity.
+        """Return the given tuple, those of it that have vectors, their rows and priors; cached by identity.
 
         A finder gives the same tuple for the same words again and again; holding it keeps its identity its own.
         """
         known = self._known.get(id(candidates))
         if known is None:
-            if len(self._known) >= _MOST_REMEMBERED:
+            if len(self._known) >= _MOST_CACHED:
                 self._known.clear()
             self._check(candidates)
             rows = self.store.rows([candidate.id for candidate in candidates])

@@ -20,8 +20,8 @@ from infuser.types import Annotations, Source, Span, entity_key, keep_spans
 class Known:
     """Leaves out every entity and every relation with a score of at least the threshold, in training and in answering.
 
-    A mention whose id has no score goes by the score of its words, in lower case. One without any is kept: nobody has
-    seen that the encoder knows it. Of a relation that is known, the links are left out, and the entities that they tied
+    A mention whose id has no score goes by the score of its words, in lower case. One without any is kept: it
+    was not measured. Of a relation that is known, the links are left out, and the entities that they tied
     stay.
     """
 

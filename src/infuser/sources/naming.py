@@ -2,10 +2,10 @@
 
     spacy-entities                      a kind with its default settings
     graph=triples.tsv,hops=2            a kind, where its knowledge lies, and settings (values as in TOML)
-    knowledge/wordnet                   a folder that infuser built; it says itself what it is
+    knowledge/wordnet                   a folder that infuser built; its kind is read from it
     sources.toml                        all sources of a TOML or JSON file
 
-Each becomes one source and so one map. What list files hold is told in `lists.py`.
+Each becomes one source and so one map. What list files hold is explained in `lists.py`.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def read_named(given: str) -> list[Source]:
             raise InputError(f"--source {given}: the settings of a sources file's sources stand in the file.")
         return from_file(path)
     if equals:
-        SOURCES[kind]  # says which kinds there are
+        SOURCES[kind]  # raises with the known kinds
     if "/" in first or "\\" in first:
         raise InputError(f"--source {given}: there is no folder {first!r}. A file needs its kind, as in graph={first}.")
     return [from_entry({"kind": first, **settings}, f"--source {given}", Path())]
@@ -161,7 +161,7 @@ def source_names(sources: Sequence[Source]) -> list[str]:
     several_bases = sum(isinstance(source, KnowledgeBase) for source in wrapped) > 1
     kinds = []
     for source in wrapped:
-        if several_bases and isinstance(source, KnowledgeBase):  # told apart by the names they were given
+        if several_bases and isinstance(source, KnowledgeBase):  # distinguished by their names
             kinds.append(source.name)
             continue
         try:

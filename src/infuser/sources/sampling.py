@@ -31,13 +31,13 @@ _MOST = (1 << 53) - 1
 class Sampling:
     """The paper's sampling; its constants are the defaults.
 
-    Training draws anew in every epoch, and answering injects everything, as with dropout. With `each_epoch=False` a
+    Training draws again in every epoch, and answering injects everything, as with dropout. With `each_epoch=False` a
     text is drawn for once, and the same is injected in training and answering alike.
     """
 
     frequencies: Mapping[str, int] | str | Path | None = None
     """In how many texts each entity is mentioned: numbers, or a folder of `infuser annotate`, of candidates or of a
-    graph. None takes what the source's own store has counted; an entity that nobody counted is rare."""
+    graph. None takes what the source's own store has counted; an entity without a count is rare."""
     graph: str | Path | None = None
     """Folder of the graph in which hops are counted. None takes the graph of a Graph source; without any graph no two
     entities are near."""
@@ -56,7 +56,7 @@ class Sampling:
     neglected: float = 0.15
     """Chance of an entity that was not drawn to be injected all the same."""
     each_epoch: bool = True
-    """Whether every epoch draws anew and answering injects everything; else one draw holds for all."""
+    """Whether every epoch draws again and answering injects everything; else one draw holds for all."""
     seed: int = 0
     """Decides the draws, together with the seed of training, the epoch and the text."""
     _known: dict[int, tuple[Source, EntityStatistics]] = field(
@@ -85,7 +85,7 @@ class Sampling:
         return self._known[id(source)][1]
 
     def select(self, found: Sequence[Annotations], source: Source) -> list[Annotations]:
-        """Return the annotations with the odds of each span; drawn already, unless every epoch draws anew."""
+        """Return the annotations with the odds of each span; drawn already, unless every epoch draws again."""
         around = self.statistics(source)
         weighed = [self._with_odds(one, around) for one in found]
         if self.each_epoch:
@@ -93,7 +93,7 @@ class Sampling:
         return [replace(keep_spans(one, self.draw(one)), odds=()) for one in weighed]
 
     def weigh(self, entities: Sequence[str], around: EntityStatistics) -> list[float]:
-        """Return how strongly each of the different entities of one text asks to be kept."""
+        """Return the weight of each of the different entities of one text."""
         return [
             float(around.count(key) < self.rare) + self.connection * min(max(n_near, self.fewest), self.most)
             for key, n_near in zip(entities, around.n_near(entities, self.hops), strict=True)
@@ -106,10 +106,10 @@ class Sampling:
         keys = _keys(found)
         odds = dict(zip(keys, found.odds or [1.0] * len(keys), strict=True))
         written = f"{self.seed} {seed} {epoch} {found.text}".encode("utf-8", "surrogatepass")
-        told = hashlib.blake2b(written, digest_size=16)
-        (rest, _) = _chances(told, "\0".join(odds))
+        state = hashlib.blake2b(written, digest_size=16)
+        (rest, _) = _chances(state, "\0".join(odds))
         n_drawn = math.floor(self.share * len(odds) + rest)  # on average exactly the share
-        chances = {key: _chances(told, key) for key in odds}
+        chances = {key: _chances(state, key) for key in odds}
         # those with the largest logarithm of a uniform number divided by the weight: drawing without putting back
         lots = {key: math.log(1 - chance) / max(odds[key], 1e-300) for key, (chance, _) in chances.items()}
         drawn = set(sorted(odds, key=lots.__getitem__, reverse=True)[:n_drawn])
@@ -144,9 +144,9 @@ def _keys(found: Annotations) -> list[str]:
     return [entity_key(found.text, span) for span in found.spans]
 
 
-def _chances(told: hashlib.blake2b, key: str) -> tuple[float, float]:
-    """Return two numbers from 0 up to, not including, 1, which are the same for the same key, whoever asks and when."""
-    asked = told.copy()
-    asked.update(key.encode("utf-8", "surrogatepass"))
-    both = int.from_bytes(asked.digest(), "little")
+def _chances(state: hashlib.blake2b, key: str) -> tuple[float, float]:
+    """Return two numbers from 0 up to, not including, 1 that depend on the state and the key only."""
+    of_key = state.copy()
+    of_key.update(key.encode("utf-8", "surrogatepass"))
+    both = int.from_bytes(of_key.digest(), "little")
     return (both & _MOST) / (_MOST + 1), (both >> 64 & _MOST) / (_MOST + 1)

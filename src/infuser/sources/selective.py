@@ -31,7 +31,7 @@ class DrawingStrategy(Strategy, Protocol):
     """A strategy that draws at random which spans are injected."""
 
     each_epoch: bool
-    """Whether every epoch of training draws anew; else one draw holds for all."""
+    """Whether every epoch of training draws again; else one draw holds for all."""
 
     def draw(self, found: Annotations, *, seed: int = 0, epoch: int = 0) -> list[bool]: ...
 
@@ -54,8 +54,8 @@ STRATEGIES: dict[str, type[Any]] = {"sampling": Sampling, "known": Known}
 class Selective:
     """Wraps any source; what the strategy leaves out is not injected, whatever the method.
 
-    A mention goes with its links, auxiliary terms and candidates. `annotate` says what is injected in answering;
-    `drawn` what of that is injected in an epoch of training, see `Collator.for_epoch`. For everything else the
+    A mention goes with its links, auxiliary terms and candidates. `annotate` returns what is injected in answering;
+    `drawn` which of that is injected in an epoch of training, see `Collator.for_epoch`. For everything else the
     wrapped source answers: a selective knowledge base is a knowledge base.
     """
 
@@ -93,7 +93,7 @@ class Selective:
         return dataclasses.replace(self, source=base.with_entities(*given, **options))
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("_") or name in ("source", "strategy"):  # copying asks before there is a source
+        if name.startswith("_") or name in ("source", "strategy"):  # copying looks them up before they are set
             raise AttributeError(name)
         return getattr(self.source, name)
 
@@ -113,7 +113,7 @@ class Selective:
 
     @classmethod
     def tiny(cls) -> Self:
-        """Return the tiny entities, drawn anew in every epoch."""
+        """Return the tiny entities, drawn again in every epoch."""
         from infuser.sources.entities import Entities
 
         return cls(Entities.tiny())

@@ -68,7 +68,7 @@ def _is_needed(field: dataclasses.Field[Any]) -> bool:
 def _types_of(kind: str) -> dict[str, Any]:
     try:
         return typing.get_type_hints(SOURCES[kind]) if fields_of(kind) else {}
-    except NameError:  # a class of somebody else's may name types that exist for type checkers only
+    except NameError:  # a class of another package may name types that exist for type checkers only
         return {}
 
 

@@ -28,7 +28,7 @@ def settings_of(source: object) -> dict[str, Any]:
 
 
 def name_folder(settings: Mapping[str, Any], field: str, kind: str) -> dict[str, Any]:
-    """Return settings whose `field` is a built folder with, beside it, what tells its content from any other."""
+    """Return settings whose `field` is a built folder, together with the digest of its content."""
     from infuser.knowledge.artifact import Folder
 
     return {**settings, field: str(settings[field]), "digest": Folder(settings[field], kind).digest}
@@ -79,7 +79,7 @@ def save_source(source: Source, directory: Path) -> dict[str, Any]:
     """Return the JSON record of a source; `directory` is its own, for sources that write files.
 
     A source that cannot be written down (a function among its settings, a class that is not registered) gets a
-    record that says so: saving goes on, and loading asks for the source.
+    record with the reason: saving goes on, and loading raises an error that asks for the source.
     """
     try:
         name = SOURCES.name_of(source)

@@ -171,7 +171,7 @@ def _belongs_to_previous(text: str, place: int) -> bool:
 
 
 def has_word(text: str) -> bool:
-    """Tell whether there is a letter or digit in a text."""
+    """Return whether there is a letter or digit in a text."""
     return _WORD.search(text) is not None
 
 
@@ -204,7 +204,7 @@ def owners(runs: Sequence[range]) -> list[int]:
 
 
 def need(module: str, extra: str) -> Any:
-    """Return an optional package, or say how to install it."""
+    """Import an optional package; if it is missing, raise an error that shows how to install it."""
     try:
         return importlib.import_module(module)
     except ImportError as error:
@@ -223,7 +223,7 @@ def _names_or_none(names: Sequence[str] | None, what: str) -> tuple[str, ...] | 
 
 
 def _checked_levels(levels: Sequence[int]) -> tuple[int, ...]:
-    """Return levels as a tuple, or say what is wrong with them."""
+    """Return levels as a tuple; raise unless they are whole numbers from 1 on."""
     given = tuple(levels) if isinstance(levels, Iterable) else (levels,)
     if not given or not all(isinstance(level, int) and not isinstance(level, bool) and level >= 1 for level in given):
         raise SourceError(f"levels is {levels!r}; give a list of whole numbers from 1 on, such as (1, 2).")

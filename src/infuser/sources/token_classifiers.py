@@ -248,7 +248,7 @@ def _tiny() -> tuple[Any, Any]:
         id2label=dict(enumerate(tags)),
         label2id={tag: number for number, tag in enumerate(tags)},
     )
-    with torch.random.fork_rng(devices=[]), torch.no_grad():  # who asks for a miniature keeps their random numbers
+    with torch.random.fork_rng(devices=[]), torch.no_grad():  # the caller's random numbers stay as they are
         model: Any = BertForTokenClassification(config)  # type: ignore[no-untyped-call]
         for weight in model.parameters():
             weight.zero_()
