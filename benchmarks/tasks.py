@@ -63,7 +63,7 @@ def choose_masked_texts() -> None:
 def kept(bench: Bench) -> dict[str, Any]:
     """Return the table of a bench and what is worth keeping of its cells: everything but the answers themselves."""
     results = [one for cell in all_cells(bench) if (one := Results(RUN).read(bench, cell)) is not None]
-    table = summarise(bench.to_json(), results)
+    table = summarise(bench, results)
     print(markdown_table(table))
     for plot in plots_of(table):
         write_png(plot, ROOT / "docs" / "images" / f"bench_{'sweep' if isinstance(plot, Sweep) else 'ablation'}.png")

@@ -66,7 +66,7 @@ run_bench(bench, folder / "run")
 
 results = Results(folder / "run")
 finished = [results.read(bench, cell) for cell in all_cells(bench)]
-table = summarise(bench.to_json(), [result for result in finished if result])
+table = summarise(bench, [result for result in finished if result])
 print(markdown_table(table))
 
 # what is finished is known: a second run, after a kill or with one more seed, computes only what is new

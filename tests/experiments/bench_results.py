@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import infuser.tasks.catalogue  # noqa: F401  # enters the tasks into the registry
-from infuser.experiments.settings import make_bench
+from infuser.experiments.settings import Bench, make_bench
 from infuser.registry import TASKS
 
 TABLES: dict[str, Any] = {
@@ -29,9 +29,9 @@ N = 240
 """Test examples of each task."""
 
 
-def settings(**changed: Any) -> dict[str, Any]:
-    """Return the settings as a run keeps them, with other tables in place of some."""
-    return make_bench({**TABLES, **changed}, "test", Path(".")).to_json()
+def settings(**changed: Any) -> Bench:
+    """Return a bench with other tables in place of some."""
+    return make_bench({**TABLES, **changed}, "test", Path("."))
 
 
 def logits(golds: np.ndarray, share_right: float, stream: tuple[int, ...]) -> list[list[float]]:

@@ -96,7 +96,7 @@ def test_published_rows_and_numbers_are_of_what_the_file_runs(path: Path, bench:
 
 
 def test_a_table_of_nothing_but_published_numbers_can_be_drawn(path: Path, bench: Bench) -> None:
-    table = summarise(bench.to_json(), [])
+    table = summarise(bench, [])
     assert table.n_missing == table.n_cells > 0 and table.source
     grid = table_grid(table, metrics="all")
     at = grid.head.index("published")

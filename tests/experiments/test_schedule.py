@@ -57,7 +57,7 @@ def times(out: Path) -> dict[str, int]:
 
 def table(bench: Bench, out: Path) -> str:
     without_time = [{**result, "seconds": {"total": 0.0}, "peak_mib": 0.0} for result in read(bench, out).values()]
-    return summarise(bench.to_json(), without_time).to_json()
+    return summarise(bench, without_time).to_json()
 
 
 def test_a_result_tells_everything_about_its_cell(finished: tuple[Bench, Path]) -> None:

@@ -101,7 +101,7 @@ def test_verdicts_are_sentences_with_both_intervals(table: BenchTable) -> None:
     assert "kam hurts on mrpc: f1 is " in hurts and "over 3 seeds" in hurts and "over test examples" in hurts
     assert all(one.startswith("No evidence that placebo differs from plain on") for one in others)
     one_seed = summarise(settings(), [cell(method, "cola", 0) for method in ("plain", "kam")], rounds=120)
-    assert table_verdicts(one_seed)[0].endswith("over test examples); run at least two.")
+    assert table_verdicts(one_seed)[0].endswith("over test examples); run at least two seeds to know more.")
 
 
 def test_latex_is_escaped_and_uses_booktabs() -> None:
@@ -136,7 +136,7 @@ def test_page_is_self_contained_escaped_and_complete(
     methods = ["plain", "kam", evil, "kam alpha=0.1", "kam alpha=0.2", "kam without pmi"]
     cells = [cell(method, "cola", seed) for method in methods for seed in (0, 1)]
     odd = summarise(named, cells, rounds=120)
-    (tmp_path / "page.html").write_text(bench_page(odd, settings=named), "utf-8")
+    (tmp_path / "page.html").write_text(bench_page(odd, settings=named.to_json()), "utf-8")
     page = read_page(tmp_path / "page.html")
     page.check_self_contained()
     assert evil in page.text and "Not finished: 12 of 36 cells have a result." in page.text

@@ -20,8 +20,7 @@ from infuser.analysis.probe.result import EncoderReading, ProbeReport, ProbeScor
 from infuser.errors import InputError
 from infuser.reports.charts import bar_chart, line_chart
 from infuser.reports.figures import COLOURS
-from infuser.reports.probe_page import write_probe
-from infuser.reports.probe_sections import importance_section, layer_section, tree_section
+from infuser.reports.probe_page import importance_section, layer_section, tree_section, write_probe
 
 ReadPage = Callable[[Path], Any]
 LABELS = {"P36": "capital", "P17": "country", "P19": "place of birth"}

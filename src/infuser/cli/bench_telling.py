@@ -73,7 +73,7 @@ def tell_results(
     from infuser.reports.bench_table import latex_table, markdown_table, terminal_table
 
     read = [results.read(bench, cell) for cell in all_cells(bench)]
-    summary = summarise(bench.to_json(), [result for result in read if result is not None])
+    summary = summarise(bench, [result for result in read if result is not None])
     if format == "terminal" and out is None:
         console.print(terminal_table(summary, metrics=metrics))
         return

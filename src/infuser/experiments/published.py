@@ -55,10 +55,6 @@ class Published:
         rows = self.numbers.get(host, {})
         return [name for name, row in rows.items() if name not in run and not row.keys().isdisjoint(self.tasks)]
 
-    def only_published_hosts(self, run: Collection[str]) -> list[str]:
-        """Return the hosts that the paper has and the bench does not run."""
-        return [host for host in self.numbers if host not in run]
-
     def tasks_not_run(self) -> list[str]:
         """Return the tasks that the paper has and the bench does not run; their names may be misspelt."""
         rows = [row for of_host in self.numbers.values() for row in of_host.values()]

@@ -1,13 +1,12 @@
 """The table of a bench: the scores of every method on every task, differences to the baseline, and published numbers.
 
-Settings and results are plain values: what `Bench.to_json` returns, and one JSON result per cell. A run that is not
-finished has a table, too; it says what is missing.
+Results are plain values, one JSON result per cell. A run that is not finished has a table, too, with what is missing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -21,6 +20,7 @@ from infuser.stats.comparison import Difference, paired_difference
 from infuser.stats.intervals import bootstrap, t_interval
 
 if TYPE_CHECKING:
+    from infuser.experiments.settings import Bench
     from infuser.tasks.base import Task
 
 Rounds: TypeAlias = NDArray[np.float64]
@@ -55,48 +55,33 @@ class Average:
 
 @dataclass(frozen=True)
 class Plan:
-    """What a bench runs, in the order of its settings."""
+    """A bench with what its table needs besides the settings."""
 
-    title: str
-    baseline: str
-    seeds: tuple[int, ...]
-    hosts: tuple[str, ...]
+    bench: Bench
     methods: tuple[str, ...]
+    """Those of the settings; methods that only results have, such as those of a sweep, come after them."""
     tasks: Mapping[str, Task]
     """By the names that the bench gives them; they judge predictions, which needs no data."""
     averages: tuple[Average, ...]
     published: Published
 
+    @classmethod
+    def of(cls, bench: Bench, results: Sequence[Result]) -> Plan:
+        """Return the plan of a bench and the results that there are so far."""
+        tasks = {name: judging_task(entry.kind, entry.settings) for name, entry in bench.tasks.items()}
+        metrics = {name: task.metrics for name, task in tasks.items()}
+        methods = tuple(dict.fromkeys([*bench.arms, *(result["cell"]["method"] for result in results)]))
+        averages = tuple(_averages(metrics)) if bench.average else ()
+        return cls(bench, methods, tasks, averages, Published.read(bench.published, bench.baseline, metrics))
+
     def seeds_of(self, task: str) -> tuple[int, ...]:
         """Return the seeds with which a task is run."""
-        return self.seeds if self.tasks[task].learns else self.seeds[:1]
+        return self.bench.seeds if self.tasks[task].learns else self.bench.seeds[:1]
 
     @property
     def n_cells(self) -> int:
         """How many results there will be."""
-        return len(self.hosts) * len(self.methods) * sum(len(self.seeds_of(task)) for task in self.tasks)
-
-
-def plan_of(settings: Mapping[str, Any], results: Sequence[Result] = ()) -> Plan:
-    """Read the settings that `Bench.to_json` returned.
-
-    Methods that only results know, such as those of a sweep, come after the others.
-    """
-    missing = [part for part in ("hosts", "arms", "tasks", "seeds", "baseline") if not settings.get(part)]
-    if missing:
-        raise InputError(f"These settings have no {missing[0]}. Give what Bench.to_json returns.")
-    tasks = {name: judging_task(entry["kind"], entry["settings"]) for name, entry in settings["tasks"].items()}
-    metrics = {name: task.metrics for name, task in tasks.items()}
-    return Plan(
-        title=settings["title"],
-        baseline=settings["baseline"],
-        seeds=tuple(settings["seeds"]),
-        hosts=tuple(settings["hosts"]),
-        methods=tuple(dict.fromkeys([*settings["arms"], *(result["cell"]["method"] for result in results)])),
-        tasks=tasks,
-        averages=tuple(_averages(metrics)) if settings["average"] else (),
-        published=Published.read(settings["published"], settings["baseline"], metrics),
-    )
+        return len(self.bench.hosts) * len(self.methods) * sum(len(self.seeds_of(task)) for task in self.tasks)
 
 
 def judging_task(kind: str, settings: Mapping[str, Any]) -> Task:
@@ -133,27 +118,26 @@ def _averages(metrics: Mapping[str, Sequence[str]]) -> list[Average]:
     return found or [Average("average", firsts)]
 
 
-def summarise(settings: Mapping[str, Any], results: Sequence[Result], *, rounds: int = 1000) -> BenchTable:
-    """Return the table of a bench's settings and the results of its cells that there are so far."""
-    plan = plan_of(settings, results)
-    cells = _by_cell(plan, results)
+def summarise(bench: Bench, results: Sequence[Result], *, rounds: int = 1000) -> BenchTable:
+    """Return the table of a bench and the results of its cells that there are so far."""
+    plan = Plan.of(bench, results)
+    cells, published = _by_cell(plan, results), plan.published
     rows: list[BenchRow] = []
-    for host in plan.hosts:
+    for host in dict.fromkeys([*bench.hosts, *published.numbers]):
         of_task = {name: _OneTask(plan, name, host, cells, rounds) for name in plan.tasks}
-        rows += [_row(plan, host, method, of_task) for method in plan.methods]
-        rows += [_published_row(plan, host, method) for method in plan.published.only_published(host, plan.methods)]
-    for host in plan.published.only_published_hosts(plan.hosts):
-        rows += [_published_row(plan, host, method) for method in plan.published.only_published(host, ())]
+        run = plan.methods if host in bench.hosts else ()
+        rows += [_row(plan, host, method, of_task) for method in run]
+        rows += [_row(plan, host, method, of_task, runs=False) for method in published.only_published(host, run)]
     return BenchTable(
-        title=plan.title,
-        baseline=plan.baseline,
-        scale=plan.published.scale,
+        title=bench.title,
+        baseline=bench.baseline,
+        scale=published.scale,
         columns=tuple(_columns(plan, cells)),
         rows=tuple(rows),
         n_cells=plan.n_cells,
         n_missing=plan.n_cells - len(cells),
         rounds=rounds,
-        source=plan.published.source,
+        source=published.source,
         notes=tuple(notes_on(plan, list(cells.values()))),
         versions=versions_of(list(cells.values())),
     )
@@ -165,7 +149,7 @@ def _by_cell(plan: Plan, results: Sequence[Result]) -> dict[_Key, Result]:
     for result in results:
         cell = result["cell"]
         key = (cell["host"], cell["method"], cell["task"], cell["seed"])
-        if key[0] not in plan.hosts or key[1] not in plan.methods or key[2] not in plan.tasks:
+        if key[0] not in plan.bench.hosts or key[1] not in plan.methods or key[2] not in plan.tasks:
             continue
         if key[3] not in plan.seeds_of(key[2]):
             continue
@@ -211,7 +195,7 @@ class _OneTask:
         reached = self.scores(method, metric)
         if self.task.learns or not reached:
             return reached
-        return dict.fromkeys(self.plan.seeds, reached[self.plan.seeds[0]])
+        return dict.fromkeys(self.plan.bench.seeds, reached[self.plan.bench.seeds[0]])
 
     def entry(self, method: str) -> Entry:
         """Return the scores of a method on this task."""
@@ -229,25 +213,27 @@ class _OneTask:
         """Return a method's difference to the baseline in every bootstrap round, the mean over these seeds."""
         rounds = self.resampled[metric]
         seeds = seeds if self.task.learns else self.seeds
-        pairs = [((method, seed), (self.plan.baseline, seed)) for seed in seeds]
+        pairs = [((method, seed), (self.plan.bench.baseline, seed)) for seed in seeds]
         if not pairs or not all(one in rounds and other in rounds for one, other in pairs):
             return None
         return np.asarray(np.mean([rounds[one] - rounds[other] for one, other in pairs], axis=0))
 
     def _measure(self, method: str, metric: str) -> Measure:
-        reached, base = self.scores(method, metric), self.scores(self.plan.baseline, metric)
+        reached, base = self.scores(method, metric), self.scores(self.plan.bench.baseline, metric)
         difference = None
-        if method != self.plan.baseline and (apart := _apart(reached, base)):
+        if method != self.plan.bench.baseline and (apart := _apart(reached, base)):
             rounds = self.rounds_apart(method, metric, list(apart))
             better = self.task.get_metric(metric).higher_is_better
             difference = paired_difference(
-                method, self.plan.baseline, list(apart.values()), rounds, higher_is_better=better
+                method, self.plan.bench.baseline, list(apart.values()), rounds, higher_is_better=better
             )
         return _measured(metric, reached, difference, self.plan.published.of(self.host, method, self.name, metric))
 
     def _resample(self, metric: str, rounds: int) -> dict[tuple[str, int], Rounds]:
         """Return the bootstrap rounds of every cell that was scored on the same examples as the baseline."""
-        golds = next((cell["golds"] for (method, _), cell in self.cells.items() if method == self.plan.baseline), None)
+        golds = next(
+            (cell["golds"] for (method, _), cell in self.cells.items() if method == self.plan.bench.baseline), None
+        )
         fit = [key for key, cell in self.cells.items() if metric in cell["scores"] and cell["golds"] == golds]
         if not golds or len({method for method, _ in fit}) < 2:
             return {}
@@ -257,11 +243,14 @@ class _OneTask:
         return {key: values[:, at] for at, key in enumerate(fit)}
 
 
-def _row(plan: Plan, host: str, method: str, of_task: Mapping[str, _OneTask]) -> BenchRow:
+def _row(plan: Plan, host: str, method: str, of_task: Mapping[str, _OneTask], *, runs: bool = True) -> BenchRow:
+    """Return the scores of a method with a host; without `runs` only papers have it."""
     entries = [task.entry(method) for task in of_task.values()]
     n_missing = sum(entry.n_missing for entry in entries)
     entries += [_average(plan, average, host, method, of_task, n_missing) for average in plan.averages]
-    return BenchRow(host, method, tuple(entries), published_weights=plan.published.n_weights(host, method))
+    if not runs:
+        entries = [replace(entry, n_missing=0) for entry in entries]
+    return BenchRow(host, method, tuple(entries), runs, plan.published.n_weights(host, method))
 
 
 def _average(
@@ -270,32 +259,16 @@ def _average(
     """Return the average of a method over the seeds that have all tasks."""
     reached, base = (
         average.by_seed({key: of_task[key[0]].scores_of_all_seeds(who, key[1]) for key in average.weights})
-        for who in (method, plan.baseline)
+        for who in (method, plan.bench.baseline)
     )
     difference = None
-    if method != plan.baseline and (apart := _apart(reached, base)):
+    if method != plan.bench.baseline and (apart := _apart(reached, base)):
         rounds = average.of_rounds(
             {key: of_task[key[0]].rounds_apart(method, key[1], list(apart)) for key in average.weights}
         )
-        difference = paired_difference(method, plan.baseline, list(apart.values()), rounds)
+        difference = paired_difference(method, plan.bench.baseline, list(apart.values()), rounds)
     published = plan.published.average(host, method, average.name)
     return Entry(average.name, (_measured("mean", reached, difference, published),), n_missing)
-
-
-def _published_row(plan: Plan, host: str, method: str) -> BenchRow:
-    entries = [
-        Entry(
-            name,
-            tuple(
-                _measured(metric, {}, None, plan.published.of(host, method, name, metric)) for metric in task.metrics
-            ),
-        )
-        for name, task in plan.tasks.items()
-    ]
-    for average in plan.averages:
-        published = plan.published.average(host, method, average.name)
-        entries.append(Entry(average.name, (_measured("mean", {}, None, published),)))
-    return BenchRow(host, method, tuple(entries), False, plan.published.n_weights(host, method))
 
 
 def _measured(

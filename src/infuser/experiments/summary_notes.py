@@ -57,15 +57,15 @@ def _sizes(data: Mapping[str, Any]) -> str:
 def _notes_of_task(plan: Plan, task: str, cells: Sequence[Result]) -> list[str]:
     """Return the notes of a task beside the scores of the baseline, such as what was left out; of the first seed."""
     notes = []
-    for host in plan.hosts:
+    for host in plan.bench.hosts:
         own = {
             cell["cell"]["seed"]: cell.get("notes")
             for cell in cells
-            if (cell["cell"]["host"], cell["cell"]["method"]) == (host, plan.baseline)
+            if (cell["cell"]["host"], cell["cell"]["method"]) == (host, plan.bench.baseline)
         }
-        given = next((own[seed] for seed in plan.seeds if seed in own), None)
+        given = next((own[seed] for seed in plan.bench.seeds if seed in own), None)
         if given:
-            who = f"{host}, {plan.baseline}" if len(plan.hosts) > 1 else plan.baseline
+            who = f"{host}, {plan.bench.baseline}" if len(plan.bench.hosts) > 1 else plan.bench.baseline
             words = "; ".join(_in_words(name, value, plan.published.scale) for name, value in given.items())
             notes.append(f"{task} ({who}): {words}.")
     return notes

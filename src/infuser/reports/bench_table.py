@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 from infuser.experiments.bench_table import BenchRow, BenchTable, Column, Entry, Measure
-from infuser.reports.table import Grid, duration, half_width
-from infuser.stats.intervals import Interval
+from infuser.reports.table import Grid, duration, half_width, plain
+from infuser.stats.comparison import difference_sentence, signed, signed_range
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -49,9 +49,16 @@ def table_verdicts(table: BenchTable) -> list[str]:
     """Return one sentence for each method on each task, by its main metric."""
     several = len({row.host for row in table.rows if row.runs}) > 1
     return [
-        _sentence(table, row, entry, host=f" ({row.host})" if several else "")
+        difference_sentence(
+            entry.first.metric,
+            entry.first.difference,
+            arm=f"{row.method} ({row.host})" if several else row.method,
+            on=f" on {entry.column}",
+            scale=table.scale,
+            learns=column.learns,
+        )
         for row in table.rows
-        for entry in row.entries
+        for column, entry in zip(table.columns, row.entries, strict=True)
         if entry.first.difference is not None
     ]
 
@@ -90,8 +97,8 @@ def _cells(table: BenchTable, one: Measure) -> list[str]:
     apart, change = one.difference, ["", "", ""]
     if apart is not None:
         p_value = "" if apart.p_value is None else f"{apart.p_value:.3f}"
-        by_seed = _signed(table, apart.mean) + _reach(table, apart.over_seeds) + _MARKS[apart.verdict]
-        change = [by_seed, _range(table, apart.over_examples), p_value]
+        by_seed = signed(apart.mean, table.scale) + half_width(apart.over_seeds, table.scale) + _MARKS[apart.verdict]
+        change = [by_seed, signed_range(apart.over_examples, table.scale), p_value]
     published = _published(table, one.published)
     if one.published_difference is not None:
         published += f" ({round(one.published_difference * table.scale, 6):+g})"
@@ -140,33 +147,13 @@ def _task_name(column: Column) -> str:
 
 
 def _measured(table: BenchTable, one: Measure) -> str:
-    return "" if one.mean is None else _plain(table, one.mean) + _reach(table, one.interval)
-
-
-def _reach(table: BenchTable, interval: Interval | None) -> str:
-    return half_width(interval, table.scale, _digits(table))
+    return "" if one.mean is None else plain(one.mean, table.scale) + half_width(one.interval, table.scale)
 
 
 def _with_difference(table: BenchTable, one: Measure) -> str:
     apart = one.difference
-    change = "" if apart is None else f" ({_signed(table, apart.mean)}){_MARKS[apart.verdict]}"
+    change = "" if apart is None else f" ({signed(apart.mean, table.scale)}){_MARKS[apart.verdict]}"
     return _measured(table, one) + change
-
-
-def _plain(table: BenchTable, value: float) -> str:
-    return f"{value * table.scale:.{_digits(table)}f}"
-
-
-def _signed(table: BenchTable, value: float) -> str:
-    return f"{value * table.scale:+.{_digits(table)}f}"
-
-
-def _digits(table: BenchTable) -> int:
-    return 3 if table.scale < 10 else 2
-
-
-def _range(table: BenchTable, interval: Interval | None) -> str:
-    return "unknown" if interval is None else f"[{_signed(table, interval[0])}, {_signed(table, interval[1])}]"
 
 
 def _published(table: BenchTable, value: float | None) -> str:
@@ -180,28 +167,3 @@ def _published_extra(table: BenchTable, row: BenchRow) -> str:
     if row is base or base is None or row.published_weights is None or base.published_weights is None:
         return ""
     return f"{row.published_weights - base.published_weights:,}"
-
-
-def _sentence(table: BenchTable, row: BenchRow, entry: Entry, *, host: str) -> str:
-    one = entry.first
-    apart = one.difference
-    assert apart is not None
-    learns = next(column.learns for column in table.columns if column.name == entry.column)
-    alike = apart.over_seeds is None and (len(apart.per_seed) > 1 or not learns)
-    over_examples = f"{_range(table, apart.over_examples)} over test examples"
-    if apart.verdict == "no evidence":
-        opening = (
-            f"No evidence{' over seeds' if alike else ''} that {row.method}{host} differs from {apart.against} on "
-            f"{entry.column}: {one.metric} {_signed(table, apart.mean)}"
-        )
-    else:
-        size, side = _plain(table, abs(apart.mean)), "higher" if apart.mean > 0 else "lower"
-        opening = (
-            f"{row.method}{host} {apart.verdict} on {entry.column}: {one.metric} is {size} {side} than {apart.against}"
-        )
-    if alike:
-        return f"{opening} with every seed alike ({over_examples})."
-    if apart.over_seeds is None:
-        return f"{opening} with one seed ({over_examples}); run at least two."
-    over_seeds = f"{_range(table, apart.over_seeds)} over {len(apart.per_seed)} seeds"
-    return f"{opening} (95 % interval {over_seeds}, {over_examples})."

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from infuser.analysis.explanation import Explanation, caption_lines, shown
-from infuser.errors import MissingExtraError
-from infuser.reports.figures import fonts, write_figure
+from infuser.reports.figures import drawing, new_figure, write_figure
 from infuser.reports.grids import BLUE, ORANGE, PURPLE, Panel, attention_panels, map_panel
 
 if TYPE_CHECKING:
@@ -29,92 +27,38 @@ _DPI = 120
 
 def draw_explanation(explanation: Explanation) -> Figure:
     """Return a figure with one panel per knowledge map and three of attention: without, with, difference."""
-    try:
-        from matplotlib.backends.backend_agg import FigureCanvasAgg
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise MissingExtraError("Pictures need matplotlib, which is not installed: pip install matplotlib.") from error
+    n_words, n_columns = len(explanation.words), len(explanation.words) + len(explanation.terms)
+    n_rows = math.ceil(len(explanation.maps) / _COLUMNS) + 1
+    cell = max(0.13, min(0.3, 4.0 / n_words)) if n_words <= MOST_LABELS else 0.13 * MOST_LABELS / n_words
+    cell = max(cell, 1.0 / n_words)
+    font_size = min(9.0, cell * 72 * 0.75) if n_words <= MOST_LABELS else 7.0
+    longest = max(len(shown(word, LABEL_WIDTH)) for word in [*explanation.words, *explanation.terms])
+    gutter = 0.15 + longest * 0.62 * font_size / 72  # for the words beside and below a panel
+    width = _COLUMNS * max(gutter + cell * n_columns + 0.75, gutter + 2.3)
+    heading = _heading(explanation, max(44, int(width * 11)))
+    height = n_rows * (cell * n_words + gutter + 0.5) + 0.35 + 0.2 * len(heading)
 
-    room = _Room.for_words(explanation)
-    heading = _heading(explanation, max(44, int(room.width * 11)))
-    above = 0.35 + 0.2 * len(heading)
-    figure = Figure(figsize=(room.width, room.height + above), dpi=_DPI)
-    FigureCanvasAgg(figure)
-    for at, line in enumerate(heading):
-        style: dict[str, Any] = {"fontsize": 12, "weight": "bold"} if at == 0 else {"fontsize": 9.5, "color": "0.25"}
-        y = 1 - (0.26 + 0.2 * at) / (room.height + above)
-        figure.text(0.12 / room.width, y, line, parse_math=False, fontfamily=fonts(), **style)
     maps = [(f"knowledge: {name}", map_panel(drawn)) for name, drawn in explanation.maps.items()]
     titles = ("attention without knowledge", "attention with knowledge", "with minus without")
-    last = (room.n_rows - 1) * _COLUMNS  # attention has a row of its own
+    last = (n_rows - 1) * _COLUMNS  # attention has a row of its own
     places = [*range(len(maps)), *range(last, last + _COLUMNS)]
     panels = [*maps, *zip(titles, attention_panels(explanation), strict=True)]
-    for place, (title, panel) in zip(places, panels, strict=True):
-        n_columns, (norm, colours) = panel.values.shape[1], _colouring(panel)
-        row, column = divmod(place, _COLUMNS)
-        axes, bar = room.axes(figure, row, column, n_columns)
-        image = axes.imshow(panel.values, cmap=colours, norm=norm, interpolation="nearest", aspect="auto")
-        axes.set_title(shown(title, 34), fontsize=10, loc="left", parse_math=False, fontfamily=fonts())
-        _label(axes, explanation, n_columns, room.font_size)
-        scale = figure.colorbar(image, cax=bar, ticks=_ticks(norm), format="%.2g")
-        scale.ax.tick_params(labelsize=7, length=2)
-        scale.outline.set_visible(False)
+    with drawing():
+        figure = new_figure(72 * height, width=72 * width)
+        title, *lines = heading
+        figure.suptitle(title, x=0.01, ha="left", fontsize=12, weight="bold")
+        figure.supxlabel("\n".join(lines), x=0.01, ha="left", fontsize=9.5, color="0.25")
+        for place, (name, panel) in zip(places, panels, strict=True):
+            axes = figure.add_subplot(n_rows, _COLUMNS, place + 1)
+            norm, colours = _colouring(panel)
+            image = axes.imshow(panel.values, cmap=colours, norm=norm, interpolation="nearest", aspect="auto")
+            axes.set_title(shown(name, 34), fontsize=10, loc="left")
+            axes.grid(visible=False)
+            _label(axes, explanation, panel.values.shape[1], font_size)
+            scale = figure.colorbar(image, ax=axes, ticks=_ticks(norm), format="%.2g", aspect=40, pad=0.02)
+            scale.ax.tick_params(labelsize=7, length=2)
+            scale.outline.set_visible(False)
     return figure
-
-
-@dataclass(frozen=True)
-class _Room:
-    """Where the panels stand, in inches: fixed, so that cells are equal everywhere and nothing is measured twice."""
-
-    cell: float
-    font_size: float
-    gutter: float
-    """For the words beside and below a panel."""
-    panel_width: float
-    """Of the widest panel."""
-    panel_height: float
-    n_rows: int
-
-    @classmethod
-    def for_words(cls, explanation: Explanation) -> _Room:
-        n_words, n_columns = len(explanation.words), len(explanation.words) + len(explanation.terms)
-        cell = max(0.13, min(0.3, 4.0 / n_words)) if n_words <= MOST_LABELS else 0.13 * MOST_LABELS / n_words
-        cell = max(cell, 1.0 / n_words)
-        font_size = min(9.0, cell * 72 * 0.75) if n_words <= MOST_LABELS else 7.0
-        longest = max(len(shown(word, LABEL_WIDTH)) for word in [*explanation.words, *explanation.terms])
-        return cls(
-            cell=cell,
-            font_size=font_size,
-            gutter=0.15 + longest * 0.62 * font_size / 72,
-            panel_width=cell * n_columns,
-            panel_height=cell * n_words,
-            n_rows=math.ceil(len(explanation.maps) / _COLUMNS) + 1,
-        )
-
-    @property
-    def slot(self) -> tuple[float, float]:
-        """Width and height of a panel with its title, words and colour scale."""
-        return max(self.gutter + self.panel_width + 0.75, self.gutter + 2.3), self.panel_height + self.gutter + 0.5
-
-    @property
-    def width(self) -> float:
-        return _COLUMNS * self.slot[0]
-
-    @property
-    def height(self) -> float:
-        return self.n_rows * self.slot[1]
-
-    def axes(self, figure: Figure, row: int, column: int, n_columns: int) -> tuple[Axes, Axes]:
-        """Return the axes of one panel and of its colour scale."""
-        width, height = figure.get_size_inches()
-        left = column * self.slot[0] + self.gutter
-        bottom = self.height - (row + 1) * self.slot[1] + self.gutter
-        panel_width = self.cell * n_columns
-        panel = (left / width, bottom / height, panel_width / width, self.panel_height / height)
-        bar_height = min(self.panel_height, 3.0)
-        bar_bottom = bottom + self.panel_height - bar_height
-        bar = ((left + panel_width + 0.1) / width, bar_bottom / height, 0.1 / width, bar_height / height)
-        return figure.add_axes(panel), figure.add_axes(bar)
 
 
 def write_png(explanation: Explanation, path: str | Path) -> Path:
@@ -138,7 +82,7 @@ def _label(axes: Axes, explanation: Explanation, n_columns: int, font_size: floa
     """Write the words on both axes; auxiliary terms in italics behind a line."""
     n_words = len(explanation.words)
     step = math.ceil(n_words / MOST_LABELS)
-    style: dict[str, Any] = {"fontsize": font_size, "fontfamily": fonts(), "parse_math": False}
+    style: dict[str, Any] = {"fontsize": font_size}
     rows = range(0, n_words, step)
     words = [shown(word, LABEL_WIDTH) for word in [*explanation.words, *explanation.terms]]
     columns = [*rows, *range(n_words, n_columns, step)]
@@ -146,7 +90,7 @@ def _label(axes: Axes, explanation: Explanation, n_columns: int, font_size: floa
     axes.set_xticks(columns, [words[at] for at in columns], rotation=90, **style)
     axes.tick_params(length=0, pad=2)
     for spine in axes.spines.values():
-        spine.set_color("0.8")
+        spine.set(visible=True, color="0.8")
     if n_columns > n_words:
         axes.axvline(n_words - 0.5, color="0.3", linewidth=1.2)
         for tick, at in zip(axes.get_xticklabels(), columns, strict=True):

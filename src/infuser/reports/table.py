@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from infuser.reports.page import table as page_table
-from infuser.stats.comparison import Comparison, signed_range
+from infuser.stats.comparison import Comparison, signed, signed_range
 from infuser.stats.intervals import Interval
 
 if TYPE_CHECKING:
@@ -75,8 +75,8 @@ def comparison_grid(comparison: Comparison) -> Grid:
         change = ["", ""]
         if (difference := to_first.get(arm.name)) is not None:
             reach = half_width(difference.over_seeds)
-            change = [f"{difference.mean:+.3f}{reach}", signed_range(difference.over_examples)]
-        reached = f"{arm.mean:.3f}{half_width(arm.interval)}"
+            change = [f"{signed(difference.mean)}{reach}", signed_range(difference.over_examples)]
+        reached = f"{plain(arm.mean)}{half_width(arm.interval)}"
         body.append([arm.name, reached, *change, f"{arm.extra_weights:,}", duration(arm.seconds)])
     metric, minus = f"{comparison.metric} ± 95 %", f"minus {first} ± 95 %"
     return Grid(["arm", metric, minus, "95 % over examples", "extra weights", "time"], body)
@@ -104,9 +104,14 @@ def terminal_table(comparison: Comparison) -> Table:
     return comparison_grid(comparison).to_terminal(caption=method_note(comparison), no_wrap=3)
 
 
-def half_width(interval: Interval | None, scale: float = 1.0, digits: int = 3) -> str:
+def plain(value: float, scale: float = 1.0) -> str:
+    """Return a score as text; numbers are `scale` times as large, as papers write them."""
+    return signed(value, scale).removeprefix("+")
+
+
+def half_width(interval: Interval | None, scale: float = 1.0) -> str:
     """Return half the width of a t-interval, which is symmetric; nothing with one seed."""
-    return "" if interval is None else f" ± {scale * (interval[1] - interval[0]) / 2:.{digits}f}"
+    return "" if interval is None else f" ± {plain((interval[1] - interval[0]) / 2, scale)}"
 
 
 def duration(seconds: float | None) -> str:

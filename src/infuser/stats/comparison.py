@@ -85,7 +85,7 @@ class Comparison:
     @property
     def verdicts(self) -> list[str]:
         """One sentence per difference."""
-        return [_sentence(self.metric, difference) for difference in self.differences]
+        return [difference_sentence(self.metric, difference) for difference in self.differences]
 
     @property
     def verdict(self) -> str:
@@ -175,9 +175,38 @@ def paired_difference(
     return Difference(arm, against, values, float(np.mean(values)), over_seeds, over_examples, verdict, p_value)
 
 
-def signed_range(interval: Interval | None) -> str:
+def difference_sentence(
+    metric: str, difference: Difference, *, arm: str = "", on: str = "", scale: float = 1.0, learns: bool = True
+) -> str:
+    """Return the verdict on a difference in words; numbers are `scale` times as large, as papers write them.
+
+    A task that does not learn (`learns`) gives the same with every seed.
+    """
+    arm, against, mean = arm or difference.arm, difference.against, signed(difference.mean, scale)
+    alike = difference.over_seeds is None and (len(difference.per_seed) > 1 or not learns)
+    if difference.verdict == "no evidence":
+        over_seeds = " over seeds" if alike else ""
+        opening = f"No evidence{over_seeds} that {arm} differs from {against}{on}: {metric} {mean}"
+    else:
+        side = "higher" if difference.mean > 0 else "lower"
+        opening = f"{arm} {difference.verdict}{on}: {metric} is {mean[1:]} {side} than {against}"
+    over_examples = f"{signed_range(difference.over_examples, scale)} over test examples"
+    if alike:
+        return f"{opening} with every seed alike ({over_examples})."
+    if difference.over_seeds is None:
+        return f"{opening} with one seed ({over_examples}); run at least two seeds to know more."
+    over_seeds = f"{signed_range(difference.over_seeds, scale)} over {len(difference.per_seed)} seeds"
+    return f"{opening} (95 % interval {over_seeds}, {over_examples})."
+
+
+def signed(value: float, scale: float = 1.0) -> str:
+    """Return a difference as text, such as "+0.020", or "+2.00" of a scale of 100."""
+    return f"{value * scale:+.{3 if scale < 10 else 2}f}"
+
+
+def signed_range(interval: Interval | None, scale: float = 1.0) -> str:
     """Return the interval of a difference as text, such as "[-0.010, +0.020]"."""
-    return "unknown" if interval is None else f"[{interval[0]:+.3f}, {interval[1]:+.3f}]"
+    return "unknown" if interval is None else f"[{signed(interval[0], scale)}, {signed(interval[1], scale)}]"
 
 
 def _result(arm: ArmScores, values: tuple[float, ...]) -> ArmResult:
@@ -193,26 +222,6 @@ def _verdict(over_seeds: Interval | None, over_examples: Interval | None, *, hig
     if over_seeds[1] < 0 and over_examples[1] < 0:
         return "hurts" if higher_is_better else "helps"
     return "no evidence"
-
-
-def _sentence(metric: str, difference: Difference) -> str:
-    arm, against = difference.arm, difference.against
-    over_examples = f"{signed_range(difference.over_examples)} over test examples"
-    n_seeds = len(difference.per_seed)
-    if difference.over_seeds is None and n_seeds > 1:
-        return (
-            f"No evidence over seeds that {arm} differs from {against}: {metric} {difference.mean:+.3f} with every "
-            f"seed alike ({over_examples})."
-        )
-    opening = {
-        "helps": f"{arm} helps: {metric} is {abs(difference.mean):.3f} higher than {against}",
-        "hurts": f"{arm} hurts: {metric} is {abs(difference.mean):.3f} lower than {against}",
-        "no evidence": f"No evidence that {arm} differs from {against}: {metric} {difference.mean:+.3f}",
-    }[difference.verdict]
-    if difference.over_seeds is None:
-        return f"{opening} with one seed ({over_examples}); run at least two seeds to know more."
-    over_seeds = f"{signed_range(difference.over_seeds)} over {n_seeds} seeds"
-    return f"{opening} (95 % interval {over_seeds}, {over_examples})."
 
 
 def _with_tuples(values: dict[str, Any]) -> dict[str, Any]:
