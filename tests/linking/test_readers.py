@@ -125,7 +125,7 @@ def test_a_packed_file_is_read_too(tmp_path):
     ("bad", "why"),
     [
         ("{broken", "not JSON"),
-        ('"a text"', "no JSON object"),
+        ('"a text"', "is not an object"),
         (json.dumps({"text": 5, "spans": []}), "no text with spans"),
         (json.dumps({"text": "Bern"}), "no text with spans"),
         (json.dumps({"text": "Bern \ud800", "spans": []}), "no text with spans"),

@@ -120,7 +120,7 @@ def test_what_is_wrong_in_a_document_is_told_by_its_number(
 def test_broken_json_is_an_error_with_its_line(tmp_path: Path):
     path = tmp_path / "broken.json"
     path.write_text('[{"vertexSet": [],\n "sents": [', encoding="utf-8")
-    with pytest.raises(InputError, match=r"is no JSON: .*line 2"):
+    with pytest.raises(InputError, match=r"is not JSON: .*line 2"):
         read_relations(path)
     path.write_text('{"vertexSet": []}', encoding="utf-8")
     with pytest.raises(InputError, match="no list of documents"):

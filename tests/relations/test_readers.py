@@ -113,7 +113,7 @@ def test_bad_triple_is_told_with_its_line_and_the_rest_is_read(triple: Any, why:
         ('{"text": "\\ud800 x"}', "no text"),
         ('{"text": "Anna", "triples": {}}', "triples or spans is no list"),
         ('{"text": "Anna", ', "not JSON"),
-        ('["text"]', "no JSON object"),
+        ('["text"]', "is not an object"),
     ],
 )
 def test_row_that_cannot_be_read_is_told_and_reading_goes_on(row: str, why: str, tmp_path: Path):

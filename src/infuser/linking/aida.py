@@ -10,8 +10,8 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from infuser.knowledge.candidates.files import lines_of
 from infuser.linking.examples import LinkedText
+from infuser.tables.rows import filled_lines
 from infuser.tables.skipped import Skipped
 from infuser.types import Span
 
@@ -51,7 +51,7 @@ class _Text:
 def read_aida(path: str | Path, skipped: Skipped, left_out: Counter[str]) -> Iterator[LinkedText]:
     """Yield the documents of the AIDA-CoNLL-YAGO table; entities are Wikipedia titles with underscores."""
     text, last, mention = _Text(), 0, False
-    for number, line in lines_of(path, skipped):
+    for number, line in filled_lines(path, skipped):
         if begins := _DOCUMENT.match(line):
             yield from text.linked()
             text, last, mention = _Text(begins[1]), number, False
@@ -83,7 +83,7 @@ def read_knowbert_aida(path: str | Path, skipped: Skipped, left_out: Counter[str
     """Yield the documents of KnowBERT's file; entities are the titles beside MMSTART, or its numbers where none are."""
     text = _Text()
     open_at, id, places = 0, "", list[tuple[int, int]]()  # open_at: the line on which a mention began
-    for number, line in lines_of(path, skipped):
+    for number, line in filled_lines(path, skipped):
         line = line.strip()
         if line.startswith(("DOCSTART_", "DOCEND", "MMSTART_")) and open_at:
             skipped.add(path, open_at, "MMSTART without MMEND", id)

@@ -17,10 +17,12 @@ from pathlib import Path
 from typing import Any, Literal
 
 from infuser.errors import InputError
-from infuser.knowledge.candidates.files import NO_ENTITY, lines_of, objects_of
+from infuser.knowledge.candidates.files import NO_ENTITY
 from infuser.linking.aida import read_aida, read_knowbert_aida
 from infuser.linking.examples import LinkedText
+from infuser.tables.rows import filled_lines, json_lines
 from infuser.tables.skipped import Skipped
+from infuser.tables.values import is_place, is_text
 from infuser.types import Span
 
 Format = Literal["auto", "jsonl", "elevant", "aida", "knowbert"]
@@ -57,13 +59,13 @@ def read_links(
 
 def _recognised(path: str | Path) -> Format:
     passed_over = Skipped()
-    for _, line in lines_of(path, passed_over):
+    for _, line in filled_lines(path, passed_over):
         if line.startswith("-DOCSTART-"):
             return "aida"
         if line.startswith(("DOCSTART_", "MMSTART_")):
             return "knowbert"
         break
-    for _, record in objects_of(path, passed_over):
+    for _, record in json_lines(path, passed_over):
         if "labels" in record or "spans" in record:
             return "jsonl" if "spans" in record else "elevant"
         break
@@ -108,41 +110,25 @@ def _read_json(
 ) -> Iterator[LinkedText]:
     """Yield the texts of JSON lines; `beside` names the fields of the labelled part and of the document's name."""
     field = "spans" if mentions_in is _own_mentions else "labels"
-    for number, record in objects_of(path, skipped):
+    for line, record in json_lines(path, skipped):
+        number = line.number
         text, part, name = record.get("text"), record.get(beside[0]), record.get(beside[1])
-        if not isinstance(text, str) or not _is_text(text) or not isinstance(record.get(field), list):
+        if not is_text(text) or not isinstance(record.get(field), list):
             skipped.add(path, number, f"no text with {field}", record)
             continue
-        if part is not None and not _is_place(part, len(text)):
+        if part is not None and not is_place(part, len(text)):
             skipped.add(path, number, f"{beside[0]} is not inside the text of {len(text)} characters", part)
             continue
         gold: dict[Span, None] = {}
         for place, id, is_none in mentions_in(record):
             if is_none:
                 left_out[id or ""] += 1
-            elif not _is_text(id):
+            elif not is_text(id):
                 skipped.add(path, number, "the entity of a mention is no text", id)
-            elif not _is_place(place, len(text)):
+            elif not is_place(place, len(text)):
                 skipped.add(path, number, f"a mention is not inside the text of {len(text)} characters", place)
             else:
                 gold[Span(place[0], place[1], id=id)] = None
         spans = tuple(sorted(gold, key=lambda span: (span.start, span.end)))
         labelled = None if part is None or part == [0, len(text)] else (part[0], part[1])
         yield LinkedText(text, spans, labelled, name if isinstance(name, str) else "")
-
-
-def _is_place(place: Any, length: int) -> bool:
-    if not isinstance(place, list) or len(place) != 2 or not all(type(end) is int for end in place):
-        return False
-    return bool(0 <= place[0] < place[1] <= length)
-
-
-def _is_text(text: Any) -> bool:
-    """Return whether this is a text that can be written down: JSON may hold halves of characters."""
-    if not isinstance(text, str):
-        return False
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return bool(text.strip())

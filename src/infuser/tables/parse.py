@@ -24,6 +24,7 @@ from numpy.typing import NDArray
 from infuser.errors import InputError
 from infuser.tables.blocks import MARK, Block, open_stream, split_record, wrong_width
 from infuser.tables.quotes import QuotedEnds, line_ends
+from infuser.tables.values import is_unicode
 
 Bad = tuple[int, str, bytes]
 """A row that cannot be read: its number, why, and how it begins."""
@@ -117,14 +118,6 @@ def open_parquet(path: str | Path, source: Any = None, **options: Any) -> Iterat
         except (pa.ArrowException, OSError) as error:
             why = str(error).rstrip(".")
             raise InputError(f"{path} cannot be read as Parquet: {why}. Write it again.") from error
-
-
-def is_unicode(text: object) -> bool:
-    """Return whether this is a text that can be written down: JSON can spell halves of characters."""
-    try:
-        return isinstance(text, str) and text.encode() is not None
-    except UnicodeEncodeError:
-        return False
 
 
 def as_texts(cells: Any) -> Any:

@@ -50,6 +50,11 @@ def read_lines(path: str | Path, skipped: Skipped | None = None) -> Iterator[tup
             yield number, line
 
 
+def filled_lines(path: str | Path, skipped: Skipped | None = None) -> Iterator[tuple[int, str]]:
+    """Yield the lines of a file that are not blank."""
+    return ((number, line) for number, line in read_lines(path, skipped) if line.strip())
+
+
 def any_lines(path: str | Path) -> Iterator[tuple[int, str | BadRow]]:
     """Yield the lines of a file, without their ends and with their numbers; one that is not UTF-8 is a bad row."""
     path = Path(path)

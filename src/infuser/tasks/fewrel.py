@@ -21,9 +21,10 @@ from typing import Any
 
 from infuser.registry import TASKS
 from infuser.relations.examples import RelationText
-from infuser.relations.readers.common import Unreadable, is_text
+from infuser.relations.readers.common import Unreadable
 from infuser.relations.readers.fewrel import fewrel_example, read_fewrel
 from infuser.tables.skipped import Place
+from infuser.tables.values import is_text
 from infuser.tasks.base import Split
 from infuser.tasks.official import dataset_records, find_file, is_datasets_name
 from infuser.tasks.relation_classification import NoSkipping, RelationClassification, read_texts, select_part

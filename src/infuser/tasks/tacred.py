@@ -19,8 +19,9 @@ from typing import Any
 
 from infuser.registry import TASKS
 from infuser.relations.examples import NO_RELATION, RelationText, Triple
-from infuser.relations.readers.common import Tokens, Unreadable, is_text
+from infuser.relations.readers.common import Tokens, Unreadable
 from infuser.tables.skipped import Place
+from infuser.tables.values import is_text
 from infuser.tasks.base import Split
 from infuser.tasks.official import official_records
 from infuser.tasks.relation_classification import RelationClassification, read_texts

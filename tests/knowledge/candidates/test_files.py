@@ -93,7 +93,7 @@ def test_an_open_quote_spoils_one_line_of_csv(tmp_path: Path) -> None:
     path = write(tmp_path / "t.csv", '"Bern, city",Q70,1', '"Bern,Q70,1', "Aare,Q2,1")
     rows, said = faults(lambda skipped: read_mention_counts(path, skipped))
     assert rows == [("Bern, city", "Q70", 1.0), ("Aare", "Q2", 1.0)]
-    assert "line 2: not CSV" in said[0]
+    assert "line 2: is not CSV" in said[0]
 
 
 def test_records_without_mention_or_with_odd_values_are_told(tmp_path: Path) -> None:

@@ -13,8 +13,6 @@ be read is told to a `Skipped`, and reading goes on.
 
 from __future__ import annotations
 
-import csv
-import json
 import math
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from itertools import pairwise
@@ -27,8 +25,10 @@ from infuser.errors import InputError
 from infuser.knowledge.artifact import Strings, whole
 from infuser.knowledge.candidates.store import batches
 from infuser.knowledge.facts import ENTITIES, Facts
-from infuser.tables.blocks import read_blocks, unpacked_name
+from infuser.tables.blocks import split_record, suffix_of
+from infuser.tables.rows import Record, filled_lines, json_lines, read_records
 from infuser.tables.skipped import Skipped
+from infuser.tables.values import is_place, is_unicode
 
 if TYPE_CHECKING:
     from infuser.knowledge.graph.store import GraphStore
@@ -51,14 +51,13 @@ def read_mention_counts(path: str | Path, skipped: Skipped | None = None) -> Fac
     Without a line of column names the columns stand in this order. Further columns are allowed beside named ones.
     """
     skipped = Skipped() if skipped is None else skipped
-    suffix = Path(unpacked_name(path)).suffix
-    readers = {".tsv": _tab_cells, ".txt": _tab_cells, ".csv": _csv_cells}
-    if suffix in readers:
-        return batches(_count_rows(path, readers[suffix](path, skipped), skipped))
+    suffix = suffix_of(path)
+    if suffix in (".tsv", ".txt", ".csv"):
+        return batches(_count_rows(path, _cells(path, "," if suffix == ".csv" else "\t", skipped), skipped))
     if suffix in (".jsonl", ".ndjson"):
-        return batches(_named_rows(path, objects_of(path, skipped), skipped, "line"))
+        return batches(_named_rows(path, json_lines(path, skipped), skipped))
     if suffix == ".parquet":
-        return batches(_named_rows(path, _parquet_records(path), skipped, "row"))
+        return batches(_named_rows(path, _parquet_records(path), skipped))
     raise InputError(f"Cannot tell what kind of table {str(path)!r} is. Name it .tsv, .csv, .jsonl or .parquet.")
 
 
@@ -115,36 +114,17 @@ def _weighed(
     id: str, label: str | None, aliases: Iterable[str | None], count: int, alias_weight: float
 ) -> Iterator[Row]:
     for name in dict.fromkeys([label, *aliases]):
-        if name and name.strip() and _is_text(name):
+        if name and name.strip() and _can_be_stored(name):
             yield name, id, (1.0 + count) * (1.0 if name == label else alias_weight)
 
 
-def lines_of(path: str | Path, skipped: Skipped) -> Iterator[tuple[int, str]]:
-    """Yield the lines that hold something, with their numbers; those that are not UTF-8 are skipped."""
-    for block in read_blocks(path):
-        for number, raw in enumerate(block.lines(), start=block.first):
-            try:
-                line = raw.decode()
-            except UnicodeDecodeError:
-                skipped.add(path, number, "not UTF-8", raw.decode("utf-8", "backslashreplace"))
-                continue
-            if line.strip():
-                yield number, line
-
-
-def _tab_cells(path: str | Path, skipped: Skipped) -> Iterator[tuple[int, list[str]]]:
-    return ((number, line.split("\t")) for number, line in lines_of(path, skipped))
-
-
-def _csv_cells(path: str | Path, skipped: Skipped) -> Iterator[tuple[int, list[str]]]:
-    """Yield the rows of a CSV file; a cell holds no line break, so that one open quote spoils one line only."""
-    for number, line in lines_of(path, skipped):
+def _cells(path: str | Path, separator: str, skipped: Skipped) -> Iterator[tuple[int, list[str]]]:
+    """Yield the rows of a table; a cell holds no line break, so that one open quote spoils one line only."""
+    for number, line in filled_lines(path, skipped):
         try:
-            [cells] = csv.reader([line], strict=True)
-        except (csv.Error, ValueError) as error:
-            skipped.add(path, number, f"not CSV ({error})", line)
-            continue
-        yield number, cells
+            yield number, split_record(line, separator)
+        except InputError as error:
+            skipped.add(path, number, str(error), line)
 
 
 def _count_rows(path: str | Path, rows: Iterator[tuple[int, list[str]]], skipped: Skipped) -> Iterator[Row]:
@@ -169,17 +149,15 @@ def _count_rows(path: str | Path, rows: Iterator[tuple[int, list[str]]], skipped
             yield row
 
 
-def _named_rows(
-    path: str | Path, records: Iterator[tuple[int, dict[str, Any]]], skipped: Skipped, unit: str
-) -> Iterator[Row]:
-    for number, record in records:
+def _named_rows(path: str | Path, records: Iterator[Record], skipped: Skipped) -> Iterator[Row]:
+    for place, record in records:
         keys = list(record)
         places = _places(keys)
         if places is None:
-            skipped.add(path, number, "no mention and entity", record, unit=unit)
+            skipped.add(path, place.number, "no mention and entity", record, unit=place.unit)
             continue
         values = [record[keys[places[name]]] if name in places else None for name in _COLUMNS]
-        if row := checked_row(values, path, number, skipped, unit):
+        if row := checked_row(values, path, place.number, skipped, place.unit):
             yield row
 
 
@@ -194,34 +172,13 @@ def _places(names: list[str]) -> dict[str, int] | None:
     return places if {"mention", "entity"} <= set(places) else None
 
 
-def objects_of(path: str | Path, skipped: Skipped) -> Iterator[tuple[int, dict[str, Any]]]:
-    """Yield the objects of JSON lines with the numbers of their lines; other lines are skipped."""
-    for number, line in lines_of(path, skipped):
-        try:
-            record = json.loads(line)
-        except (ValueError, RecursionError) as error:
-            skipped.add(path, number, f"not JSON ({error})", line)
-            continue
-        if not isinstance(record, dict):
-            skipped.add(path, number, "no JSON object", line)
-            continue
-        yield number, record
+def _parquet_records(path: str | Path) -> Iterator[Record]:
+    from infuser.tables.parse import open_parquet
 
-
-def _parquet_records(path: str | Path) -> Iterator[tuple[int, dict[str, Any]]]:
-    import pyarrow.parquet
-
-    try:
-        with pyarrow.parquet.ParquetFile(path) as file:
-            wanted = [name for name in file.schema_arrow.names if any(name.casefold() in c for c in _COLUMNS.values())]
-            first = 1
-            for batch in file.iter_batches(columns=wanted):
-                yield from enumerate(batch.to_pylist(), start=first)
-                first += len(batch)
-    except FileNotFoundError:
-        raise InputError(f"No file at {path}. Check the name.") from None
-    except (pa.ArrowException, OSError) as error:
-        raise InputError(f"{path} cannot be read as Parquet ({error}). Fetch or write it again.") from error
+    with open_parquet(path) as file:
+        names = file.schema_arrow.names
+    wanted = [name for name in names if any(name.casefold() in known for known in _COLUMNS.values())]
+    return read_records(Path(path), columns=wanted)
 
 
 def checked_row(values: list[Any], path: str | Path, number: int, skipped: Skipped, unit: str = "line") -> Row | None:
@@ -232,7 +189,7 @@ def checked_row(values: list[Any], path: str | Path, number: int, skipped: Skipp
         why = "the mention is empty or no text"
     elif not isinstance(entity, str) or not entity.strip():
         why = "the entity is empty or no text"
-    elif not _is_text(mention + entity):
+    elif not _can_be_stored(mention + entity):
         why = "a null character or half of a character (a lone surrogate)"
     else:
         try:
@@ -248,18 +205,15 @@ def checked_row(values: list[Any], path: str | Path, number: int, skipped: Skipp
     return None
 
 
-def _is_text(text: str) -> bool:
+def _can_be_stored(text: str) -> bool:
     """Return whether this can be written as UTF-8 and kept in a trie, which ends its words at a null character."""
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return "\0" not in text
+    return is_unicode(text) and "\0" not in text
 
 
 def _tagged_rows(path: str | Path, skipped: Skipped, no_entity: frozenset[str]) -> Iterator[Row]:
-    for number, record in objects_of(path, skipped):
-        text, spans = record.get("text"), record.get("spans", record.get("labels"))
+    for line, record in json_lines(path, skipped):
+        number, text = line.number, record.get("text")
+        spans = record.get("spans", record.get("labels"))
         if not isinstance(text, str) or not isinstance(spans, list):
             skipped.add(path, number, "no text with spans", record)
             continue
@@ -271,13 +225,7 @@ def _tagged_rows(path: str | Path, skipped: Skipped, no_entity: frozenset[str]) 
             if entity is None or entity in ("", *no_entity):
                 continue
             place: Any = [span.get("start"), span.get("end")] if "start" in span else span.get("span")
-            if not _is_place(place, len(text)):
+            if not is_place(place, len(text)):
                 skipped.add(path, number, f"a span is not inside the text of {len(text)} characters", span)
             elif row := checked_row([text[place[0] : place[1]], entity, 1], path, number, skipped):
                 yield row
-
-
-def _is_place(place: Any, length: int) -> bool:
-    if not isinstance(place, list) or len(place) != 2 or not all(type(end) is int for end in place):
-        return False
-    return bool(0 <= place[0] < place[1] <= length)

@@ -15,9 +15,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
-from infuser.knowledge.candidates.files import Row, checked_row, lines_of, objects_of
+from infuser.knowledge.candidates.files import Row, checked_row
 from infuser.knowledge.candidates.store import batches
 from infuser.knowledge.facts import Facts
+from infuser.tables.rows import filled_lines, json_lines
 from infuser.tables.skipped import Skipped
 
 _FURTHER = re.compile(r"\s\d+,(?:[01](?:\.\d*)?|\.\d+|\d(?:\.\d+)?[eE]-\d+),")
@@ -44,7 +45,7 @@ def read_ernie(entity2id: str | Path, entity_map: str | Path, skipped: Skipped |
 
 
 def _knowbert_rows(path: str | Path, skipped: Skipped, entity_at: int) -> Iterator[Row]:
-    for number, line in lines_of(path, skipped):
+    for number, line in filled_lines(path, skipped):
         mention, *rest = line.split("\t")
         total = _number(rest[0]) if rest else math.nan
         if not 0 < total < math.inf or len(rest) < 2:
@@ -68,25 +69,27 @@ def _number(cell: str) -> float:
 
 
 def _wordnet_rows(path: str | Path, skipped: Skipped) -> Iterator[Row]:
-    for number, record in objects_of(path, skipped):
+    for place, record in json_lines(path, skipped):
         if record.get("type") == "synset":
             continue
         if record.get("type") != "lemma":
-            skipped.add(path, number, 'its "type" is neither lemma nor synset', record)
+            skipped.add(path, place.number, 'its "type" is neither lemma nor synset', record)
             continue
         lemma, percent, _ = str(record.get("id", "")).rpartition("%")
         count = record.get("count", 0)
         if not percent or type(count) is not int or count < 0:
-            skipped.add(path, number, "not a lemma with a sense key and a count", record)
-        elif row := checked_row([lemma.replace("_", " "), record.get("synset"), 1 + count], path, number, skipped):
+            skipped.add(path, place.number, "not a lemma with a sense key and a count", record)
+        elif row := checked_row(
+            [lemma.replace("_", " "), record.get("synset"), 1 + count], path, place.number, skipped
+        ):
             yield row
 
 
 def _ernie_entities(path: str | Path, skipped: Skipped) -> set[str]:
-    """Return the entities that ERNIE has vectors for: a line with their number, then entity and place."""
+    """Return the entities that ERNIE has vectors for: a line with their place.number, then entity and place."""
     entities: set[str] = set()
     announced: int | None = None
-    for number, line in lines_of(path, skipped):
+    for number, line in filled_lines(path, skipped):
         if number == 1 and line.strip().isdecimal():
             announced = int(line)
             continue
@@ -101,7 +104,7 @@ def _ernie_entities(path: str | Path, skipped: Skipped) -> set[str]:
 
 
 def _ernie_rows(path: str | Path, entities: set[str], skipped: Skipped) -> Iterator[Row]:
-    for number, line in lines_of(path, skipped):
+    for number, line in filled_lines(path, skipped):
         name, _, entity = line.partition("\t")
         if (row := checked_row([name, entity, 1], path, number, skipped)) and row[1] in entities:
             yield row

@@ -1,45 +1,22 @@
-"""What the readers of relations share: checks of values, JSON files read whole, tokens joined to a text."""
+"""What the readers of relations share: ids and names of relations, tokens joined to a text."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any
 
 from infuser.errors import InputError
 from infuser.relations.examples import NO_RELATION
-from infuser.tables.blocks import open_stream
+from infuser.tables.rows import read_json
+from infuser.tables.values import is_text
 
 _NONE = ("", "na", NO_RELATION)
 
 
 class Unreadable(ValueError):
     """A row that cannot be read; says what is wrong. Readers tell it to `Skipped` and go on."""
-
-
-def is_unicode(text: Any) -> TypeGuard[str]:
-    """Return whether this is a text, empty or not, that can be written down: JSON may hold halves of characters."""
-    if not isinstance(text, str):
-        return False
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
-
-
-def is_text(text: Any) -> TypeGuard[str]:
-    """Return whether this is a text that can be written down and says something."""
-    return is_unicode(text) and bool(text.strip())
-
-
-def is_place(place: Any, length: int) -> bool:
-    """Return whether this is [start, end] of at least one thing among `length` things."""
-    if not isinstance(place, list) or len(place) != 2 or not all(type(end) is int for end in place):
-        return False
-    return bool(0 <= place[0] < place[1] <= length)
 
 
 def relation_id(value: Any) -> str:
@@ -49,16 +26,6 @@ def relation_id(value: Any) -> str:
     if not is_text(value):
         raise Unreadable("the relation is no text")
     return value
-
-
-def read_json(path: str | Path) -> Any:
-    """Read a file that is one JSON value, packed or not."""
-    with open_stream(path) as stream:
-        raw = stream.read()
-    try:
-        return json.loads(raw)
-    except (ValueError, RecursionError) as error:  # it says line and column
-        raise InputError(f"{path} is no JSON: {error}. Fetch or write it again.") from error
 
 
 def names_beside(path: str | Path, file: str) -> dict[str, str]:

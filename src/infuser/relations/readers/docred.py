@@ -19,9 +19,11 @@ from typing import Any, NamedTuple
 
 from infuser.errors import InputError
 from infuser.relations.examples import RelationText, Triple
-from infuser.relations.readers.common import Tokens, Unreadable, is_place, names_beside, read_json, relation_id
+from infuser.relations.readers.common import Tokens, Unreadable, names_beside, relation_id
 from infuser.relations.readers.nearest_places import nearest_pair
+from infuser.tables.rows import read_json
 from infuser.tables.skipped import Skipped
+from infuser.tables.values import is_place
 from infuser.types import Span
 
 

@@ -19,18 +19,19 @@ from typing import Any
 
 from infuser.errors import InputError
 from infuser.files import whole_file
-from infuser.knowledge.candidates.files import objects_of
 from infuser.relations.examples import NO_RELATION, RelationText, Triple
-from infuser.relations.readers.common import Unreadable, is_place, is_text, is_unicode, relation_id
+from infuser.relations.readers.common import Unreadable, relation_id
 from infuser.tables.blocks import unpacked_name
+from infuser.tables.rows import json_lines
 from infuser.tables.skipped import Skipped
+from infuser.tables.values import is_place, is_text, is_unicode
 from infuser.types import Span
 
 
 def read_own(path: str | Path, skipped: Skipped) -> Iterator[RelationText]:
     """Yield the texts; a triple or span that cannot be read is added to `skipped`, and the rest of its text is kept."""
-    for number, record in objects_of(path, skipped):
-        text, name = record.get("text"), record.get("name")
+    for line, record in json_lines(path, skipped):
+        number, text, name = line.number, record.get("text"), record.get("name")
         triples, spans = ([] if record.get(field) is None else record[field] for field in ("triples", "spans"))
         if not is_text(text):
             skipped.add(path, number, "no text", record)

@@ -13,10 +13,11 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from infuser.knowledge.candidates.files import lines_of
 from infuser.relations.examples import RelationText, Triple
-from infuser.relations.readers.common import Unreadable, is_text
+from infuser.relations.readers.common import Unreadable
+from infuser.tables.rows import filled_lines
 from infuser.tables.skipped import Skipped
+from infuser.tables.values import is_text
 from infuser.types import Span
 
 SENTENCE = re.compile(r"\s*(\d+)\t\s*(.*?)\s*$")
@@ -29,7 +30,7 @@ _OTHER = "other"
 def read_semeval(path: str | Path, skipped: Skipped) -> Iterator[RelationText]:
     """Yield the sentences; one whose marks or whose relation cannot be read is added to `skipped`."""
     waiting: tuple[int, re.Match[str], str] | None = None
-    for number, line in lines_of(path, skipped):
+    for number, line in filled_lines(path, skipped):
         begins = SENTENCE.match(line)
         if waiting and begins:
             skipped.add(path, waiting[0], "no relation under the sentence", waiting[2])

@@ -11,18 +11,19 @@ that lie nearest together are taken; all of them are spans whose id is the strin
 from __future__ import annotations
 
 import ast
-import csv
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 from infuser.errors import InputError
-from infuser.knowledge.candidates.files import lines_of
 from infuser.relations.examples import RelationText, Triple
-from infuser.relations.readers.common import Unreadable, is_text, relation_id
+from infuser.relations.readers.common import Unreadable, relation_id
 from infuser.relations.readers.nearest_places import Place, nearest_places
+from infuser.tables.blocks import split_record
+from infuser.tables.rows import filled_lines
 from infuser.tables.skipped import Skipped
+from infuser.tables.values import is_text
 from infuser.types import Span
 from infuser.words import WordBorders
 
@@ -32,19 +33,23 @@ _NEEDED = ("text", "target")
 def read_trex(path: str | Path, skipped: Skipped) -> Iterator[RelationText]:
     """Yield the texts of the CSV file; a triple whose strings are not in its text is added to `skipped`."""
     columns: list[str] = []
-    for number, line in lines_of(path, skipped):
+    for number, line in filled_lines(path, skipped):
         try:
-            [cells] = csv.reader([line], strict=True)  # a cell holds no line break: an open quote spoils one line only
-            if not columns:
-                columns = _checked_columns(path, cells)
-                continue
+            cells = split_record(line, ",")  # a cell holds no line break: an open quote spoils one line only
+        except InputError as error:
+            skipped.add(path, number, str(error), line)
+            continue
+        if not columns:
+            columns = _checked_columns(path, cells)
+            continue
+        try:
             if len(cells) != len(columns):
                 raise Unreadable(f"{len(cells)} cells under {len(columns)} column names")
             row = dict(zip(columns, cells, strict=True))
             if not is_text(row["text"]):
                 raise Unreadable("no text")
             value = _read_target(row["target"])
-        except (csv.Error, Unreadable) as error:
+        except Unreadable as error:
             skipped.add(path, number, str(error), line)
             continue
         yield _located(path, number, row["text"], value, skipped)
