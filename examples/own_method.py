@@ -17,7 +17,7 @@ from transformers import PreTrainedModel
 
 import infuser
 from infuser import Graph, TrainSettings
-from infuser.hosts import attentions, plug_in, unplug
+from infuser.hosts import attentions, plug_in, remove_hooks, unplug
 from infuser.registry import METHODS
 from infuser.signals import draw_maps
 
@@ -86,10 +86,7 @@ class AddMaps:
 
     def detach(self, host: PreTrainedModel) -> None:
         unplug(host)
-        hooks = host.base_model._forward_pre_hooks
-        for key in [key for key, hook in hooks.items() if isinstance(hook, MapReader)]:
-            hooks.pop(key)
-            host.base_model._forward_pre_hooks_with_kwargs.pop(key, None)
+        remove_hooks(host.base_model, MapReader)
         for layer in attentions(host)[self.first_layer :]:
             del layer.knowledge
 

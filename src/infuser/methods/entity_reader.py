@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -109,15 +109,6 @@ class Bases(nn.Module):
 
     def __delitem__(self, name: str) -> None:
         del self._modules[name]
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._modules
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._modules)
-
-    def __len__(self) -> int:
-        return len(self._modules)
 
 
 @dataclass(frozen=True, slots=True)

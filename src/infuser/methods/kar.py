@@ -202,13 +202,13 @@ class Kar:
 
     def without(self, host: PreTrainedModel, name: str) -> Self:
         """Take one knowledge base out of a host, leave the others where they are, and return the settings of these."""
-        kars: Any = host.base_model.knowledge
+        kars = self.linkers(host)
         if name not in kars:
             raise InputError(f"There is no knowledge base {name!r} in this model; it has {', '.join(map(repr, kars))}.")
         if len(kars) == 1:
             raise InputError(f"{name!r} is the only knowledge base of this model. Take Kar out with detach().")
-        del kars[name]
-        return replace(self, layers={other: kar.layer for other, kar in kars.items()})
+        delattr(host.base_model.knowledge, name)
+        return replace(self, layers={other: kar.layer for other, kar in kars.items() if other != name})
 
     def places(self, host: PreTrainedModel, names: Sequence[str]) -> dict[str, int]:
         """Return behind which block of a host each knowledge base stands."""
