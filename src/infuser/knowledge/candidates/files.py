@@ -41,7 +41,7 @@ _COLUMNS = {
     "entity": ("entity", "entity_id", "id", "qid", "candidate"),
     "count": ("count", "frequency", "freq", "n_links", "prior"),
 }
-Row = tuple[str, str, float]
+MentionRow = tuple[str, str, float]
 """Mention, entity, count."""
 
 
@@ -90,7 +90,7 @@ def graph_mentions(folder: str | Path, *, alias_weight: float = 0.5) -> Facts:
     return batches(_graph_rows(GraphStore.open(folder), alias_weight))
 
 
-def _graph_rows(graph: GraphStore, alias_weight: float) -> Iterator[Row]:
+def _graph_rows(graph: GraphStore, alias_weight: float) -> Iterator[MentionRow]:
     called = Strings(whole(graph.parts["called.offsets"]), whole(graph.parts["called.bytes"]))  # see `entity_table`
     begins, labelled, counts = (whole(graph.parts[name]).tolist() for name in ("called.begins", "labelled", "counts"))
     for number, (first, last) in enumerate(pairwise(begins)):
@@ -101,7 +101,7 @@ def _graph_rows(graph: GraphStore, alias_weight: float) -> Iterator[Row]:
         yield from _weighed(id, names[0], names[1:], counts[number], alias_weight)
 
 
-def _name_rows(facts: Iterable[pa.RecordBatch], alias_weight: float) -> Iterator[Row]:
+def _name_rows(facts: Iterable[pa.RecordBatch], alias_weight: float) -> Iterator[MentionRow]:
     for batch in facts:
         if batch.schema.names != ENTITIES.names:
             continue
@@ -112,7 +112,7 @@ def _name_rows(facts: Iterable[pa.RecordBatch], alias_weight: float) -> Iterator
 
 def _weighed(
     id: str, label: str | None, aliases: Iterable[str | None], count: int, alias_weight: float
-) -> Iterator[Row]:
+) -> Iterator[MentionRow]:
     for name in dict.fromkeys([label, *aliases]):
         if name and name.strip() and _can_be_stored(name):
             yield name, id, (1.0 + count) * (1.0 if name == label else alias_weight)
@@ -127,7 +127,7 @@ def _cells(path: str | Path, separator: str, skipped: Skipped) -> Iterator[tuple
             skipped.add(path, number, str(error), line)
 
 
-def _count_rows(path: str | Path, rows: Iterator[tuple[int, list[str]]], skipped: Skipped) -> Iterator[Row]:
+def _count_rows(path: str | Path, rows: Iterator[tuple[int, list[str]]], skipped: Skipped) -> Iterator[MentionRow]:
     """Yield the rows of a table, whose first line may name its columns."""
     places: dict[str, int] | None = None
     for number, cells in rows:
@@ -149,7 +149,7 @@ def _count_rows(path: str | Path, rows: Iterator[tuple[int, list[str]]], skipped
             yield row
 
 
-def _named_rows(path: str | Path, records: Iterator[Record], skipped: Skipped) -> Iterator[Row]:
+def _named_rows(path: str | Path, records: Iterator[Record], skipped: Skipped) -> Iterator[MentionRow]:
     for place, record in records:
         keys = list(record)
         places = _places(keys)
@@ -181,7 +181,9 @@ def _parquet_records(path: str | Path) -> Iterator[Record]:
     return read_records(Path(path), columns=wanted)
 
 
-def checked_row(values: list[Any], path: str | Path, number: int, skipped: Skipped, unit: str = "line") -> Row | None:
+def checked_row(
+    values: list[Any], path: str | Path, number: int, skipped: Skipped, unit: str = "line"
+) -> MentionRow | None:
     """Return mention, entity and count; None when the count is 0 or something is wrong, which is told."""
     mention, entity, count = values
     why = ""
@@ -210,7 +212,7 @@ def _can_be_stored(text: str) -> bool:
     return is_unicode(text) and "\0" not in text
 
 
-def _tagged_rows(path: str | Path, skipped: Skipped, no_entity: frozenset[str]) -> Iterator[Row]:
+def _tagged_rows(path: str | Path, skipped: Skipped, no_entity: frozenset[str]) -> Iterator[MentionRow]:
     for line, record in json_lines(path, skipped):
         number, text = line.number, record.get("text")
         spans = record.get("spans", record.get("labels"))

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
-from infuser.knowledge.candidates.files import Row, checked_row
+from infuser.knowledge.candidates.files import MentionRow, checked_row
 from infuser.knowledge.candidates.store import batches
 from infuser.knowledge.facts import Facts
 from infuser.tables.rows import filled_lines, json_lines
@@ -44,7 +44,7 @@ def read_ernie(entity2id: str | Path, entity_map: str | Path, skipped: Skipped |
     return batches(_ernie_rows(entity_map, _ernie_entities(entity2id, skipped), skipped))
 
 
-def _knowbert_rows(path: str | Path, skipped: Skipped, entity_at: int) -> Iterator[Row]:
+def _knowbert_rows(path: str | Path, skipped: Skipped, entity_at: int) -> Iterator[MentionRow]:
     for number, line in filled_lines(path, skipped):
         mention, *rest = line.split("\t")
         total = _number(rest[0]) if rest else math.nan
@@ -68,7 +68,7 @@ def _number(cell: str) -> float:
         return math.nan
 
 
-def _wordnet_rows(path: str | Path, skipped: Skipped) -> Iterator[Row]:
+def _wordnet_rows(path: str | Path, skipped: Skipped) -> Iterator[MentionRow]:
     for place, record in json_lines(path, skipped):
         if record.get("type") == "synset":
             continue
@@ -103,7 +103,7 @@ def _ernie_entities(path: str | Path, skipped: Skipped) -> set[str]:
     return entities
 
 
-def _ernie_rows(path: str | Path, entities: set[str], skipped: Skipped) -> Iterator[Row]:
+def _ernie_rows(path: str | Path, entities: set[str], skipped: Skipped) -> Iterator[MentionRow]:
     for number, line in filled_lines(path, skipped):
         name, _, entity = line.partition("\t")
         if (row := checked_row([name, entity, 1], path, number, skipped)) and row[1] in entities:

@@ -22,10 +22,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 from numpy.typing import NDArray
-from tqdm import tqdm
 
 from infuser.errors import InputError
 from infuser.knowledge.vectors.store import EntityVectors, VectorBatch, write_vectors
+from infuser.progress import ProgressBar, progress_bar
 from infuser.tables.blocks import read_blocks
 
 _REAL = ("F64", "F32", "F16", "BF16")
@@ -49,7 +49,7 @@ def build_from_file(
 ) -> EntityVectors:
     """Write the vectors of a file as a folder, and open it; the other settings are those of `read_vectors`."""
     batches = read_vectors(path, ids=ids, tensor=tensor, dim=dim)
-    with tqdm(unit=" vectors", unit_scale=True, disable=None if progress else True) as bar:
+    with progress_bar("reading vectors", unit="vectors", shown=None if progress else False) as bar:
         counted = _counted(batches, bar)
         return write_vectors(counted, out, {"way": "file", "file": Path(path).name}, scale=scale)
 
@@ -71,10 +71,10 @@ def read_vectors(
     return _read_text(path, None if ids is None else read_ids(ids), dim)
 
 
-def _counted(batches: Iterator[VectorBatch], bar: Any) -> Iterator[VectorBatch]:
+def _counted(batches: Iterator[VectorBatch], bar: ProgressBar) -> Iterator[VectorBatch]:
     for batch in batches:
         yield batch
-        bar.update(len(batch.ids))
+        bar.advance(len(batch.ids))
 
 
 def read_ids(path: str | Path) -> list[str]:

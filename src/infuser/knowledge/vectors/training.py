@@ -6,7 +6,6 @@ taken out of the trained model as plain numbers: nothing of PyKEEN's own files i
 
 from __future__ import annotations
 
-import difflib
 import gc
 import os
 import random
@@ -23,7 +22,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from infuser.errors import InputError, MissingExtraError, UnknownNameError
+from infuser.errors import InputError, MissingExtraError, UnknownNameError, did_you_mean
 from infuser.knowledge.artifact import kind_of, whole
 from infuser.knowledge.facts import TRIPLES
 from infuser.knowledge.graph.store import KIND as GRAPH
@@ -168,10 +167,9 @@ def _make_model(settings: TrainedVectors, **arguments: Any) -> Any:
     known: dict[str, Any] = {one.__name__.casefold(): one for one in model_resolver.lookup_dict.values()}
     chosen = known.get(settings.model.casefold())
     if chosen is None:
-        near = difflib.get_close_matches(settings.model.casefold(), known, n=1)
-        hint = f" Did you mean {known[near[0]].__name__!r}?" if near else ""
-        names = ", ".join(sorted(one.__name__ for one in known.values()))
-        raise UnknownNameError(f"PyKEEN has no model called {settings.model!r}.{hint} Known: {names}.")
+        names = sorted(one.__name__ for one in known.values())
+        hint = did_you_mean(settings.model, names)
+        raise UnknownNameError(f"PyKEEN has no model called {settings.model!r}.{hint} Known: {', '.join(names)}.")
     try:
         loss = "nssa" if chosen.__name__ in _BY_DISTANCE else None
         return chosen(embedding_dim=settings.dim, loss=loss, **arguments)
