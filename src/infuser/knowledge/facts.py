@@ -6,7 +6,9 @@ order. Rows that cannot be read are counted by a `tables.skipped.Skipped`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -33,6 +35,45 @@ ENTITIES = pa.schema(
 """All but the id may be null. The rows of one entity are merged: the first label and the first description win."""
 
 Facts = Iterator[pa.RecordBatch]
+
+
+class EntityRow(NamedTuple):
+    """One row of ENTITIES, for formats that Arrow cannot read at once; what is not known is None."""
+
+    id: str
+    label: str | None = None
+    aliases: Sequence[str] | None = None
+    description: str | None = None
+    types: Sequence[str] | None = None
+    met: int | None = None
+    """How often, for the column "count"."""
+
+
+class TripleRow(NamedTuple):
+    """One row of TRIPLES."""
+
+    head: str
+    relation: str
+    tail: str
+    weight: float = 1.0
+
+
+def pack_entities(entities: Iterable[EntityRow]) -> Facts:
+    """Yield entities in batches."""
+    return _pack(entities, ENTITIES)
+
+
+def pack_triples(triples: Iterable[TripleRow]) -> Facts:
+    """Yield triples in batches."""
+    return _pack(triples, TRIPLES)
+
+
+def _pack(rows: Iterable[tuple[object, ...]], schema: pa.Schema) -> Facts:
+    todo = iter(rows)
+    while some := list(islice(todo, BATCH)):
+        columns = zip(*some, strict=True)
+        arrays = [pa.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
+        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 def in_batches(batch: pa.RecordBatch) -> Facts:

@@ -229,7 +229,7 @@ def _cut(path: str | Path, pieces: Iterable[bytes], separator: str) -> Iterator[
 
 
 def _with_last(pieces: Iterable[bytes], *, waiting: bool) -> Iterator[tuple[bytes, bool]]:
-    """Yield pieces and whether each is the last one; nobody knows without waiting for the next."""
+    """Yield pieces and whether each is the last one; only waiting for the next one shows it."""
     held = b""
     for piece in pieces:
         if not waiting:

@@ -146,11 +146,11 @@ def read_label(place: Place, record: Mapping[str, Any], column: str) -> str:
 
 def read_score(place: Place, record: Mapping[str, Any], column: str) -> float:
     """Return the number that a column holds."""
-    said = read_label(place, record, column)
-    said = {"true": "1", "false": "0"}.get(said, said)
-    if not _is_number(said) or not math.isfinite(float(said)):
-        raise BadRow(place, f"has {said[:40]!r} in {column!r}, not a number", str(record), advice="Mend or drop it.")
-    return float(said)
+    value = read_label(place, record, column)
+    value = {"true": "1", "false": "0"}.get(value, value)
+    if not _is_number(value) or not math.isfinite(float(value)):
+        raise BadRow(place, f"has {value[:40]!r} in {column!r}, not a number", str(record), advice="Mend or drop it.")
+    return float(value)
 
 
 def _text(place: Place, record: Mapping[str, Any], column: str, role: str) -> str:

@@ -18,7 +18,7 @@ from infuser.knowledge.correlation.build import make_table
 from infuser.knowledge.correlation.scores import Scoring, score_pairs
 from infuser.knowledge.correlation.store import CorrelationStore, save_correlation
 from infuser.knowledge.correlation.table import Correlated, TieTable
-from infuser.knowledge.counting import Counting, Counts, count_texts
+from infuser.knowledge.counting import CorpusCounts, Counting, count_texts
 
 UNITS = ["sentence", "document", "window", "pair"]
 SCORES = ["npmi", "pmi", "ppmi"]
@@ -32,12 +32,12 @@ TEXTS = [
 ]
 
 
-def counted(unit: str, min_count: int = 1) -> Counts:
+def counted(unit: str, min_count: int = 1) -> CorpusCounts:
     texts: Any = list(zip(TEXTS, TEXTS[::-1], strict=True)) if unit == "pair" else TEXTS
     return count_texts(texts, Counting(unit=unit, min_count=min_count, min_pairs=1))  # type: ignore[arg-type]
 
 
-def by_chance(n_words: int, n_pairs: int, unit: str = "sentence", seed: int = 0) -> Counts:
+def by_chance(n_words: int, n_pairs: int, unit: str = "sentence", seed: int = 0) -> CorpusCounts:
     """Counts such as a corpus may have, many of the pairs with the first words."""
     chance = np.random.default_rng(seed)
     one, other = (chance.random((2, 3 * n_pairs)) ** 2 * n_words).astype(np.int64)
@@ -50,10 +50,12 @@ def by_chance(n_words: int, n_pairs: int, unit: str = "sentence", seed: int = 0)
     side = 20 + np.bincount(np.concatenate(np.divmod(keys, n_words)), minlength=n_words) * 20
     words = pa.array([f"w{number:06d}" for number in chance.permutation(n_words)])
     settings = Counting(unit=unit)  # type: ignore[arg-type]
-    return Counts(settings, words, side, side[::1], int(side.max() * 20), keys, pairs, {"n_texts": 7, "n_tokens": 99})
+    return CorpusCounts(
+        settings, words, side, side[::1], int(side.max() * 20), keys, pairs, {"n_texts": 7, "n_tokens": 99}
+    )
 
 
-def dense(counts: Counts, scoring: Scoring) -> np.ndarray[Any, Any]:
+def dense(counts: CorpusCounts, scoring: Scoring) -> np.ndarray[Any, Any]:
     """(left words, right words) the weights of all ties, of one pair after the other; symmetric but for pairs."""
     n_words = len(counts.words)
     weights = np.zeros((n_words, n_words))

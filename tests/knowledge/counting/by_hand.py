@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from itertools import combinations, product
 
-from infuser.knowledge.counting import Counting, Counts
+from infuser.knowledge.counting import CorpusCounts, Counting
 from infuser.words import find_words
 
 _SENTENCE_END = re.compile(r"(?<=[.!?])(?=[ \t\n\v\f\r]|[\"')\]}][ \t\n\v\f\r])|(?<=\n)|(?<=[。！？])")
@@ -71,7 +71,7 @@ def counted_by_hand(rows: Iterable[str | tuple[str, str]], settings: Counting) -
     }
 
 
-def as_plain(counts: Counts) -> dict[str, object]:
+def as_plain(counts: CorpusCounts) -> dict[str, object]:
     """Return counts in the form of `counted_by_hand`."""
     words = counts.words.to_pylist()
     pairs, last = {}, -1

@@ -22,7 +22,7 @@ from infuser.files import held
 from infuser.knowledge.artifact import check_place, write_folder
 from infuser.knowledge.correlation.scores import Scorer, Scoring
 from infuser.knowledge.correlation.table import TieTable, word_parts
-from infuser.knowledge.counting.shapes import Counts
+from infuser.knowledge.counting.shapes import CorpusCounts
 
 Numbers = NDArray[Any]
 KIND = "correlation"
@@ -45,7 +45,7 @@ def make_table(words: Sequence[str], first: Numbers, second: Numbers, weights: N
     return TieTable({**word_parts(words), **ties})
 
 
-def save_correlation(counts: Counts, scoring: Scoring, out: str | Path, *, memory: int = 1 << 30) -> Path:
+def save_correlation(counts: CorpusCounts, scoring: Scoring, out: str | Path, *, memory: int = 1 << 30) -> Path:
     """Write the table of a counted corpus as a folder, within so many bytes of memory whatever its size."""
     out = Path(out).absolute()
     check_place(out, KIND)
@@ -76,7 +76,7 @@ class _Piece(NamedTuple):
 class _Maker:
     """Makes the arrays of a folder, in files of a scratch folder."""
 
-    def __init__(self, counts: Counts, scoring: Scoring, scratch: Path, n_at_once: int) -> None:
+    def __init__(self, counts: CorpusCounts, scoring: Scoring, scratch: Path, n_at_once: int) -> None:
         self._counts, self._scoring, self._scratch, self._n_at_once = counts, scoring, scratch, n_at_once
         self._n_words, self._n_sides = len(counts.words), counts.settings.n_sides
         self._score = Scorer(scoring, counts.settings, counts.left, counts.right, counts.n_units)

@@ -21,7 +21,7 @@ from infuser.knowledge.correlation.build import KIND, SHAPE, save_correlation
 from infuser.knowledge.correlation.scores import Scorer, Scoring
 from infuser.knowledge.correlation.table import Correlated, TieTable
 from infuser.knowledge.counting.settings import Counting
-from infuser.knowledge.counting.shapes import Counts, RowKeys
+from infuser.knowledge.counting.shapes import CorpusCounts, RowKeys
 from infuser.tables.skipped import Skipped
 from infuser.words import find_words
 
@@ -97,13 +97,13 @@ class CorrelationStore:
         """Return the ties and terms of texts, each given as the folded words of its one or two sides."""
         return self.table.correlate(texts, n_terms)
 
-    def counts(self) -> Counts:
+    def counts(self) -> CorpusCounts:
         """Return what was counted, as it was given to `save_correlation`; the pairs are read when they are needed."""
         words = pa.array([self.table.word(number) for number in range(self.n_words)], pa.string())
         keys = RowKeys(self._begins, self._parts["pairs.seconds"])
         together = _Together(self._parts["pairs.counts"])
         told = {name: self.about[name] for name in self.about["told"]}
-        return Counts(self.counting, words, self._seen(0), self._seen(1), self.n_units, keys, together, told)
+        return CorpusCounts(self.counting, words, self._seen(0), self._seen(1), self.n_units, keys, together, told)
 
     def count(self, word: str, *, side: int | None = None) -> int:
         """Return how often a word was seen; of a table of pairs, on the side where that was more often."""

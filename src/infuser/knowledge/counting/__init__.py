@@ -1,11 +1,11 @@
 """Words and pairs of words of a corpus, counted: what term correlation is computed from.
 
-    corpus ──▶ texts ──▶ tokens ──▶ words ──▶ pairs ──▶ merging ──▶ Counts
+    corpus ──▶ texts ──▶ tokens ──▶ words ──▶ pairs ──▶ merging ──▶ CorpusCounts
 
 | file         | holds                                                                   |
 |--------------|-------------------------------------------------------------------------|
 | settings     | `Counting`: which words, and what "seen together" means                  |
-| shapes       | the shapes in between: Texts, Encoded, Pairs, Counts                     |
+| shapes       | the shapes in between: Texts, Encoded, Pairs, CorpusCounts                     |
 | corpus       | a corpus on disk cut into blocks                                         |
 | texts        | the texts of a block                                                     |
 | tokens       | the words of texts as numbers                                            |
@@ -25,6 +25,6 @@ from __future__ import annotations
 
 from infuser.knowledge.counting.plain import count_texts
 from infuser.knowledge.counting.settings import Counting
-from infuser.knowledge.counting.shapes import Counts
+from infuser.knowledge.counting.shapes import CorpusCounts
 
-__all__ = ["Counting", "Counts", "count_texts"]
+__all__ = ["CorpusCounts", "Counting", "count_texts"]

@@ -14,7 +14,7 @@ from infuser.knowledge.correlation.store import KIND, CorrelationStore, save_cor
 from infuser.knowledge.counting.corpus import Format
 from infuser.knowledge.counting.run import MEMORY, count_corpus
 from infuser.knowledge.counting.settings import Counting
-from infuser.knowledge.counting.shapes import Counts, Progress
+from infuser.knowledge.counting.shapes import CorpusCounts, Progress
 from infuser.spark import check_engine
 
 Engine = Literal["local", "spark"]
@@ -48,7 +48,7 @@ def build_correlation(
     check_place(out, KIND)
     unfinished = Path(f"{out}.unfinished")
     shared: dict[str, Any] = {"columns": columns, "format": format, "strict": strict, "restart": restart}
-    counted: AbstractContextManager[Counts]
+    counted: AbstractContextManager[CorpusCounts]
     if engine == "spark":
         from infuser.knowledge.counting.on_spark import count_on_spark
 

@@ -24,7 +24,7 @@ import pyarrow.ipc
 from numpy.typing import NDArray
 
 from infuser.files import whole_file, write_whole
-from infuser.knowledge.counting.shapes import Encoded, Run
+from infuser.knowledge.counting.shapes import Encoded, PackedPairs
 from infuser.knowledge.counting.words import WORDS, Vocabulary, count_words
 from infuser.work_folder import WorkFolder
 
@@ -122,15 +122,15 @@ class CountingFolder(WorkFolder):
 
     # pairs
 
-    def save_run(self, name: str, run: Run) -> None:
+    def save_run(self, name: str, run: PackedPairs) -> None:
         """Save counted pairs; where the rows begin is written last."""
-        for what in reversed(Run._fields):
+        for what in reversed(PackedPairs._fields):
             with self.write_part(f"{name}.{what}.npy", "wb") as file:
                 np.save(file, getattr(run, what), allow_pickle=False)
 
-    def read_run(self, name: str) -> Run:
+    def read_run(self, name: str) -> PackedPairs:
         """Return counted pairs, mapped from disk."""
-        return Run(*(np.load(self.path / f"{name}.{what}.npy", mmap_mode="r") for what in Run._fields))
+        return PackedPairs(*(np.load(self.path / f"{name}.{what}.npy", mmap_mode="r") for what in PackedPairs._fields))
 
     def has_run(self, name: str) -> bool:
         """Return whether these pairs are finished."""

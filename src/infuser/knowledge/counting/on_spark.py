@@ -22,7 +22,7 @@ from infuser.knowledge.counting.corpus import Format
 from infuser.knowledge.counting.folder import open_counting_folder
 from infuser.knowledge.counting.pairs import count_pairs
 from infuser.knowledge.counting.settings import Counting
-from infuser.knowledge.counting.shapes import Counts, Encoded, Progress
+from infuser.knowledge.counting.shapes import CorpusCounts, Encoded, Progress
 from infuser.knowledge.counting.spark_corpus import Batches, Reader, open_frames
 from infuser.knowledge.counting.texts import read_texts
 from infuser.knowledge.counting.tokens import encode
@@ -35,9 +35,9 @@ if TYPE_CHECKING:
 
 Corpus = Sequence[tuple["DataFrame", Reader]]
 
-_TOLD = ("n_texts", "n_tokens", "n_units", "n_skipped")
-_WORD_ROWS = pa.schema([*WORDS, *((name, pa.int64()) for name in _TOLD), ("skipped", pa.string())])
-"""A row counts a word, or tells about a block: then it has no word."""
+_TOTALS = ("n_texts", "n_tokens", "n_units", "n_skipped")
+_WORD_ROWS = pa.schema([*WORDS, *((name, pa.int64()) for name in _TOTALS), ("skipped", pa.string())])
+"""A row counts a word, or describes a block: then it has no word."""
 _PAIR_ROWS = pa.schema([("key", pa.int64()), ("n", pa.int64())])
 _ROOM = 1 << 23
 _PACK = 1 << 20
@@ -56,7 +56,7 @@ def count_on_spark(
     strict: bool = False,
     restart: bool = False,
     progress: Progress | None = None,
-) -> Iterator[Counts]:
+) -> Iterator[CorpusCounts]:
     """Count a corpus on a cluster and yield what was found; the pairs lie in the folder `work` until the end.
 
     `paths` may be anything that Spark reads: files and folders that all nodes see, or addresses such as hdfs://... A
@@ -75,7 +75,7 @@ def count_on_spark(
         vocabulary, n_units, about = _count_words(corpus, reading)
         progress("counting pairs", 0, None)
         keys, counts = _count_pairs(corpus, reading, vocabulary, folder.path)
-        yield Counts(settings, *vocabulary, n_units, keys, counts, about)
+        yield CorpusCounts(settings, *vocabulary, n_units, keys, counts, about)
         folder.delete()
 
 
@@ -103,9 +103,9 @@ class _WordCounter:
         settings = self.reading.settings
         for sides, n_texts, skipped in self.reading(batches, self.reader):
             n_tokens = sum(side.n_words for side in sides)
-            told = dict(zip(_TOLD, (n_texts, n_tokens, count_units(sides, settings), skipped.n), strict=True))
-            said = [re.sub(r", (line|row) \d+:", ":", one) for one in skipped.first]  # Spark does not number lines
-            rows: list[dict[str, Any]] = [told, *({"skipped": one} for one in said)]
+            totals = dict(zip(_TOTALS, (n_texts, n_tokens, count_units(sides, settings), skipped.n), strict=True))
+            first = [re.sub(r", (line|row) \d+:", ":", one) for one in skipped.first]  # Spark does not number lines
+            rows: list[dict[str, Any]] = [totals, *({"skipped": one} for one in first)]
             yield pa.RecordBatch.from_pylist(rows, schema=_WORD_ROWS)
             for batch in count_words(sides).to_batches(max_chunksize=_PACK):
                 nothing = [pa.nulls(len(batch), kind) for kind in _WORD_ROWS.types[len(WORDS) :]]
@@ -113,7 +113,7 @@ class _WordCounter:
 
 
 def _count_words(corpus: Corpus, reading: _Reading) -> tuple[Vocabulary, int, dict[str, Any]]:
-    """Return the vocabulary, the number of units, and what else is worth telling."""
+    """Return the vocabulary, the number of units, and what else `CorpusCounts.about` holds."""
     from pyspark.sql import functions
     from pyspark.sql.pandas.types import from_arrow_schema
 
@@ -121,11 +121,11 @@ def _count_words(corpus: Corpus, reading: _Reading) -> tuple[Vocabulary, int, di
     found = [frame.mapInArrow(_WordCounter(reading, reader), schema) for frame, reader in corpus]
     rows = reduce(lambda one, other: one.union(other), found).persist()
     try:
-        told = rows.agg(*[functions.sum(name).alias(name) for name in _TOLD]).head()
-        about = {name: int((told and told[name]) or 0) for name in _TOLD}
-        said = rows.where("skipped is not null").select("skipped").limit(_SHOWN).toArrow()["skipped"].to_pylist()
+        totals = rows.agg(*[functions.sum(name).alias(name) for name in _TOTALS]).head()
+        about = {name: int((totals and totals[name]) or 0) for name in _TOTALS}
+        first = rows.where("skipped is not null").select("skipped").limit(_SHOWN).toArrow()["skipped"].to_pylist()
         if not about["n_units"]:
-            why = f" {about['n_skipped']:,} rows cannot be read: {said[0]}." if said else ""
+            why = f" {about['n_skipped']:,} rows cannot be read: {first[0]}." if first else ""
             raise InputError(f"There is not one word in the corpus.{why}")
         settings = reading.settings
         sums = [functions.sum(side).alias(side) for side in ("left", "right")]
@@ -136,7 +136,7 @@ def _count_words(corpus: Corpus, reading: _Reading) -> tuple[Vocabulary, int, di
         table = often.orderBy(total.desc(), "word").limit(settings.max_words).toArrow().cast(WORDS)
     finally:
         rows.unpersist()
-    skipped = {"rows": about.pop("n_skipped"), "first": said}
+    skipped = {"rows": about.pop("n_skipped"), "first": first}
     n_units = about.pop("n_units")
     return choose_words(lambda: [table], settings, table.num_rows + 1), n_units, {**about, "skipped": skipped}
 

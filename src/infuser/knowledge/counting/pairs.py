@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from infuser.knowledge.counting.merging import add_pairs
 from infuser.knowledge.counting.settings import Counting
-from infuser.knowledge.counting.shapes import Encoded, Pairs, Run
+from infuser.knowledge.counting.shapes import Encoded, PackedPairs, Pairs
 from infuser.knowledge.counting.words import Vocabulary
 
 Numbers = NDArray[np.int64]
@@ -34,7 +34,7 @@ def count_pairs(sides: Sequence[Encoded], vocabulary: Vocabulary, settings: Coun
 
 def count_runs(
     blocks: Iterable[Sequence[Encoded]], vocabulary: Vocabulary, settings: Counting, room: int
-) -> Iterator[Run]:
+) -> Iterator[PackedPairs]:
     """Yield how often two words are seen together in these blocks, in runs of no more than `room` pairs."""
     n_words, at_once = len(vocabulary.words), min(room, _AT_ONCE)
     frequent, rare = _Gatherer(np.uint32, FREQUENT, n_words, room), _Gatherer(np.int64, n_words, n_words, room)
@@ -58,7 +58,7 @@ class _Gatherer:
         self._width, self._n_words = width, n_words
         self._keys, self._n_keys = np.empty(max(room, _LEAST_ROOM), dtype), 0
 
-    def add(self, first: Keys, second: Keys) -> Iterator[Run]:
+    def add(self, first: Keys, second: Keys) -> Iterator[PackedPairs]:
         """Take in every sum of the two, and yield a run when there are too many."""
         keys = (first * self._keys.dtype.type(self._width) + second).ravel()
         at = 0
@@ -69,14 +69,14 @@ class _Gatherer:
             if self._n_keys == len(self._keys):
                 yield from self.rest()
 
-    def rest(self) -> Iterator[Run]:
+    def rest(self) -> Iterator[PackedPairs]:
         """Yield what is gathered."""
         if self._n_keys:
             yield _count(self._keys[: self._n_keys], self._width, self._n_words)
         self._n_keys = 0
 
 
-def _count(keys: Keys, width: int, n_words: int) -> Run:
+def _count(keys: Keys, width: int, n_words: int) -> PackedPairs:
     """Return each key once, with its number; a piece at a time, because fresh memory is slow."""
     keys.sort()
     new = np.ones(len(keys) + 1, bool)
@@ -91,7 +91,7 @@ def _count(keys: Keys, width: int, n_words: int) -> Run:
     begins = np.full(n_words + 1, len(seconds))
     begins[0] = 0
     begins[1 : len(first) + 1] = np.searchsorted(places, first)
-    return Run(begins, seconds, counts.astype(np.min_scalar_type(int(counts.max()))))
+    return PackedPairs(begins, seconds, counts.astype(np.min_scalar_type(int(counts.max()))))
 
 
 def _places(new: NDArray[np.bool_], at: int) -> NDArray[np.uint32]:

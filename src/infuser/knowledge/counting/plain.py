@@ -8,7 +8,7 @@ from infuser.errors import InputError
 from infuser.knowledge.counting.merging import add_pairs, leave_out_rare
 from infuser.knowledge.counting.pairs import count_pairs
 from infuser.knowledge.counting.settings import Counting
-from infuser.knowledge.counting.shapes import Counts, Encoded, Texts
+from infuser.knowledge.counting.shapes import CorpusCounts, Encoded, Texts
 from infuser.knowledge.counting.tokens import encode
 from infuser.knowledge.counting.words import choose_words, count_units, count_words
 
@@ -16,7 +16,7 @@ _BATCH, _CHARACTERS = 1 << 14, 1 << 24
 _ROOM = 1 << 24
 
 
-def count_texts(texts: Iterable[str | tuple[str, str]], settings: Counting | None = None) -> Counts:
+def count_texts(texts: Iterable[str | tuple[str, str]], settings: Counting | None = None) -> CorpusCounts:
     """Return how often the words of texts are seen, alone and together; the unit "pair" wants pairs of texts."""
     settings = settings or Counting()
     if isinstance(texts, str):
@@ -39,7 +39,7 @@ def count_texts(texts: Iterable[str | tuple[str, str]], settings: Counting | Non
         encoded.append(_encode(batch, settings))
     vocabulary = choose_words(lambda: map(count_words, encoded), settings, _ROOM)
     pairs = add_pairs([count_pairs(sides, vocabulary, settings, _ROOM) for sides in encoded])
-    return Counts(
+    return CorpusCounts(
         settings,
         *vocabulary,
         sum(count_units(sides, settings) for sides in encoded),

@@ -25,7 +25,7 @@ from infuser.knowledge.counting.corpus import CorpusBlock, CorpusFile, Format, f
 from infuser.knowledge.counting.folder import CountingFolder, open_counting_folder
 from infuser.knowledge.counting.run_pairs import Share, add_up, count_groups, group_blocks, most_workers
 from infuser.knowledge.counting.settings import Counting
-from infuser.knowledge.counting.shapes import Counts, Progress
+from infuser.knowledge.counting.shapes import CorpusCounts, Progress
 from infuser.knowledge.counting.texts import read_texts
 from infuser.knowledge.counting.tokens import encode
 from infuser.knowledge.counting.words import choose_words, count_units
@@ -50,7 +50,7 @@ def count_corpus(
     strict: bool = False,
     restart: bool = False,
     progress: Progress | None = None,
-) -> Iterator[Counts]:
+) -> Iterator[CorpusCounts]:
     """Count a corpus and yield what was found; the pairs lie in the folder `work` until it is removed at the end.
 
     `paths` are files or folders: plain text with a text per line, .csv, .tsv, .jsonl, .parquet, packed or not.
@@ -58,7 +58,7 @@ def count_corpus(
     (None: one per core that memory allows, 0: this one), `memory` how many bytes all of them may take. A run that was
     killed goes on when it is made again.
     """
-    settings, progress = settings or Counting(), progress or _tell_nobody
+    settings, progress = settings or Counting(), progress or _no_progress
     columns = tuple(columns) or ("text", "pair")[: settings.n_sides]
     if len(columns) != settings.n_sides:
         raise InputError(f"The unit {settings.unit!r} reads {settings.n_sides} column(s), but {columns} were given.")
@@ -83,7 +83,7 @@ def count_corpus(
         groups = group_blocks([about["n_tokens"] for about in abouts])
         runs = count_groups(folder, groups, settings, share, crew, progress)
         keys, counts = add_up(folder, runs, settings, share, crew, progress)
-        yield Counts(settings, *vocabulary, sum(one["n_units"] for one in abouts), keys, counts, _summed(abouts))
+        yield CorpusCounts(settings, *vocabulary, sum(one["n_units"] for one in abouts), keys, counts, _summed(abouts))
         folder.delete()
 
 
@@ -169,13 +169,13 @@ def _choose_words(folder: CountingFolder, n_blocks: int, settings: Counting, sha
 
 
 def _size(files: Sequence[CorpusFile]) -> int | None:
-    """Return how many bytes will be read; None if a file does not tell because it is packed."""
+    """Return how many bytes will be read; None if a packed file hides it."""
     packed = any(file.path.lower().endswith((".gz", ".zst", ".parquet")) for file in files)
     return None if packed else sum(os.path.getsize(file.path) for file in files)
 
 
 def _summed(abouts: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    first = [said for about in abouts for said in about["skipped"]["first"]]
+    first = [row for about in abouts for row in about["skipped"]["first"]]
     skipped = {"rows": sum(about["skipped"]["rows"] for about in abouts), "first": first[:5]}
     return {
         "n_texts": sum(about["n_texts"] for about in abouts),
@@ -191,5 +191,5 @@ def _nothing(files: Sequence[CorpusFile], abouts: Sequence[dict[str, Any]]) -> I
     return InputError(f"There is not one word in {named}{' ...' if len(files) > 3 else ''}.{why}")
 
 
-def _tell_nobody(what: str, done: int, total: int | None) -> None:
+def _no_progress(what: str, done: int, total: int | None) -> None:
     pass

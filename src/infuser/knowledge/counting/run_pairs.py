@@ -15,7 +15,7 @@ from infuser.knowledge.counting.folder import CountingFolder
 from infuser.knowledge.counting.merging import add_pairs, leave_out_rare
 from infuser.knowledge.counting.pairs import count_runs
 from infuser.knowledge.counting.settings import Counting
-from infuser.knowledge.counting.shapes import Chained, Progress, RowKeys, Run
+from infuser.knowledge.counting.shapes import Chained, PackedPairs, Progress, RowKeys
 from infuser.knowledge.counting.words import Vocabulary
 from infuser.processes import Crew, Tell
 
@@ -144,10 +144,10 @@ class _AddUp:
     def __call__(self, rows: tuple[int, int], tell: Tell) -> None:
         self.folder.save_run(_part(rows), self.add(rows))
 
-    def add(self, rows: tuple[int, int]) -> Run:
+    def add(self, rows: tuple[int, int]) -> PackedPairs:
         n_words = len(self.folder.read_run(self.runs[0]).begins) - 1
         added = add_pairs([self.folder.read_run(name).rows(*rows) for name in self.runs])
-        return Run.of(leave_out_rare(added, self.min_pairs), n_words)
+        return PackedPairs.of(leave_out_rare(added, self.min_pairs), n_words)
 
 
 def _part(rows: tuple[int, int]) -> str:

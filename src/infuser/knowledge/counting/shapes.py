@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from infuser.knowledge.counting.settings import Counting
 
 Progress = Callable[[str, int, int | None], None]
-"""Called with what is done now, how much of it is done, and of how much (None if nobody knows)."""
+"""Called with what is done now, how much of it is done, and of how much (None if unknown)."""
 
 
 class Texts(NamedTuple):
@@ -66,7 +66,7 @@ class Pairs(NamedTuple):
     counts: NDArray[np.int64]
 
 
-class Run(NamedTuple):
+class PackedPairs(NamedTuple):
     """Counted pairs in as few bytes as they take, row by row: a row has the pairs with the same first word."""
 
     begins: NDArray[np.int64]
@@ -84,7 +84,7 @@ class Run(NamedTuple):
         return Pairs(first * n_words + self.seconds[begin:end], self.counts[begin:end].astype(np.int64))
 
     @classmethod
-    def of(cls, pairs: Pairs, n_words: int) -> Run:
+    def of(cls, pairs: Pairs, n_words: int) -> PackedPairs:
         """Return pairs as a run."""
         first, second = np.divmod(pairs.keys, max(n_words, 1))
         largest = int(pairs.counts.max()) if len(pairs.counts) else 0
@@ -134,7 +134,7 @@ class RowKeys:
         return self[:].astype(dtype or np.int64)
 
 
-class Counts(NamedTuple):
+class CorpusCounts(NamedTuple):
     """A counted corpus: what both engines hand over."""
 
     settings: Counting
@@ -151,4 +151,4 @@ class Counts(NamedTuple):
     pair_counts: Any
     """Like `Pairs.counts`; likewise."""
     about: dict[str, Any]
-    """What else is worth telling: n_texts, n_tokens, skipped rows."""
+    """Further figures: n_texts, n_tokens, skipped rows."""

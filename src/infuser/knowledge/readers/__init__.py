@@ -75,7 +75,7 @@ READY: dict[str, Ready] = {
 
 
 def guess_format(path: str | Path) -> str:
-    """Return the name of the format that a file's name tells."""
+    """Return the name of the format that a file's name stands for."""
     path = Path(path)
     if path.is_dir():
         if (path / "data.noun").exists():

@@ -15,8 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from infuser.errors import SourceError
-from infuser.knowledge.facts import Facts
-from infuser.knowledge.readers.packing import Entity, Triple, pack_entities, pack_triples
+from infuser.knowledge.facts import EntityRow, Facts, TripleRow, pack_entities, pack_triples
 
 _ONTOLOGIES = {
     "chebi": "chemical",
@@ -96,17 +95,17 @@ def _full_id(ontology: str, id: str) -> str:
     return id if ":" in id else f"{ontology.upper()}:{id}"
 
 
-def _entity(ontology: str, term: dict[str, Any]) -> Entity:
+def _entity(ontology: str, term: dict[str, Any]) -> EntityRow:
     aliases = _others(term["name"], term.get("synonyms", ()))
     type = _ONTOLOGIES[ontology] or term["namespace"].replace("_", " ")
-    return Entity(_full_id(ontology, term["id"]), term["name"], aliases, types=[type])
+    return EntityRow(_full_id(ontology, term["id"]), term["name"], aliases, types=[type])
 
 
 def _others(label: str, names: Iterable[str]) -> list[str] | None:
     return [name for name in dict.fromkeys(names) if name and name != label] or None
 
 
-def _edges(ontology: str, term: dict[str, Any], known: set[str]) -> Iterator[Triple]:
+def _edges(ontology: str, term: dict[str, Any], known: set[str]) -> Iterator[TripleRow]:
     head = _full_id(ontology, term["id"])
     for relation, ends in term.get("relations", {}).items():
         if (ontology, relation) in _LEFT_OUT:
@@ -115,7 +114,7 @@ def _edges(ontology: str, term: dict[str, Any], known: set[str]) -> Iterator[Tri
         for end in dict.fromkeys(ends):
             tail = _full_id(ontology, end)
             if tail in known and tail != head:
-                yield Triple(head, name, tail)
+                yield TripleRow(head, name, tail)
 
 
 def _rows(path: Path) -> Iterator[list[str]]:
@@ -126,7 +125,7 @@ def _rows(path: Path) -> Iterator[list[str]]:
         raise _damaged(path, str(error)) from error
 
 
-def _mesh(path: Path) -> Iterator[tuple[Entity, list[str]]]:
+def _mesh(path: Path) -> Iterator[tuple[EntityRow, list[str]]]:
     """Yield MeSH's headings with their places in its trees, such as D02.355.291."""
     for row in _rows(path):
         if len(row) < 4:
@@ -134,20 +133,20 @@ def _mesh(path: Path) -> Iterator[tuple[Entity, list[str]]]:
         id, label, synonyms, trees = row[:4]
         places = trees.split("|") if trees else []
         types = list(dict.fromkeys(_MESH_TREES[place[0]] for place in places if place[0] in _MESH_TREES))
-        yield Entity(f"MESH:{id}", label, _others(label, synonyms.split("|")), types=types or None), places
+        yield EntityRow(f"MESH:{id}", label, _others(label, synonyms.split("|")), types=types or None), places
 
 
-def _broader(headings: list[tuple[Entity, list[str]]]) -> Iterator[Triple]:
+def _broader(headings: list[tuple[EntityRow, list[str]]]) -> Iterator[TripleRow]:
     """Yield which heading stands above which: D02.355 above D02.355.291."""
     at = {place: heading.id for heading, places in headings for place in places}
     for heading, places in headings:
         above = dict.fromkeys(at.get(place.rpartition(".")[0]) for place in places)
         for id in above:
             if id and id != heading.id:
-                yield Triple(heading.id, "broader", id)
+                yield TripleRow(heading.id, "broader", id)
 
 
-def _genes(path: Path) -> Iterator[Entity]:
+def _genes(path: Path) -> Iterator[EntityRow]:
     """Yield HGNC's genes: the symbol is the label; full name, other and former symbols are aliases."""
     rows = _rows(path)
     header = next(rows, [])
@@ -168,4 +167,4 @@ def _genes(path: Path) -> Iterator[Entity]:
         if status != "Approved":  # withdrawn symbols stand for nothing
             continue
         aliases = [name, *others.split(", "), *former.split(", ")]
-        yield Entity(id, symbol, _others(symbol, aliases), types=["gene", *([locus] if locus else [])])
+        yield EntityRow(id, symbol, _others(symbol, aliases), types=["gene", *([locus] if locus else [])])

@@ -46,7 +46,7 @@ class Layout(NamedTuple):
 
 
 def match_names(names: Sequence[str], kind: Kind | None = None) -> Layout | None:
-    """Return the layout that a header's names tell, or None when they are not names that we know."""
+    """Return the layout of a header's names, or None when they are not names that we know."""
     plain = [name.strip().casefold().replace(" ", "_") for name in names]
     kinds: tuple[Kind, ...] = (kind,) if kind else ("triples", "entities")
     for tried in kinds:

@@ -18,7 +18,7 @@ import pyarrow as pa
 
 from infuser.errors import InputError, MissingExtraError
 from infuser.knowledge.facts import ENTITIES, TRIPLES, Facts
-from infuser.tables.blocks import Block, open_stream, read_blocks, unpacked_name
+from infuser.tables.blocks import Block, open_stream, read_blocks, suffix_of
 from infuser.tables.skipped import BATCH, Skipped
 
 _log = logging.getLogger(__name__)
@@ -47,7 +47,7 @@ def read_rdf(path: str | Path, skipped: Skipped, *, language: str = "en", shorte
 
     `language` is that of labels and descriptions; text without a language is the second choice, other languages are
     left out. `shorten` makes ids of what follows the last / or # of an address. A broken line of N-Triples or N-Quads
-    is told to `skipped`; in Turtle and TriG, where nobody can say what a broken statement breaks, it is an error.
+    is counted by `skipped`; in Turtle and TriG, where nobody can say what a broken statement breaks, it is an error.
     """
     gathered = _Gathered(language.casefold(), shorten)
     for number, statement in enumerate(_statements(path, skipped), start=1):
@@ -80,7 +80,7 @@ def _statements(path: str | Path, skipped: Skipped) -> Iterator[Any]:
         ".ttl": pyoxigraph.RdfFormat.TURTLE,
         ".trig": pyoxigraph.RdfFormat.TRIG,
     }
-    suffix = Path(unpacked_name(path)).suffix
+    suffix = suffix_of(path)
     if suffix not in formats:
         raise InputError(f"{path} does not end in one of {', '.join(SUFFIXES)} (or these with .gz, .zst). Rename it.")
 
@@ -102,7 +102,7 @@ def _statements(path: str | Path, skipped: Skipped) -> Iterator[Any]:
 
 
 def _lines(block: Block, parse: Callable[[bytes], Iterator[Any]], path: str | Path, skipped: Skipped) -> list[Any]:
-    """Return the statements of a block in which each line is one; broken lines are told."""
+    """Return the statements of a block in which each line is one; broken lines are counted."""
     try:
         return list(parse(block.data))
     except SyntaxError:  # the parser may lose more than the broken line, so lines are read one by one
@@ -133,8 +133,8 @@ class _Gathered:
     n_literals: int = 0
     _subject: Any = None
     _subject_id: str = ""
-    _said: dict[str, list[tuple[int, str]]] = field(default_factory=dict)
-    """What was said about the subject: (how well its language fits, text) by role."""
+    _texts: dict[str, list[tuple[int, str]]] = field(default_factory=dict)
+    """Texts about the subject: (how well its language fits, text) by role."""
 
     def take(self, subject: Any, predicate: str, value: Any) -> bool:
         """Sort one statement in; False if it holds a null character, which no table of names can keep."""
@@ -147,7 +147,7 @@ class _Gathered:
             return False
         if kind != "Literal":
             if predicate == _TYPE:
-                self._said.setdefault("types", []).append((0, text))
+                self._texts.setdefault("types", []).append((0, text))
             elif kind != "Triple" and self._subject_id:  # a statement about a statement has no place in a graph
                 self.heads.append(self._subject_id)
                 self.relations.append(predicate)
@@ -155,18 +155,18 @@ class _Gathered:
         elif (role := _ROLES.get(predicate)) is None:
             self.n_literals += 1
         elif (fit := self._fit(value.language)) is not None and text:
-            self._said.setdefault(role, []).append((fit, text))
+            self._texts.setdefault(role, []).append((fit, text))
         return True
 
     def close(self) -> None:
-        """Make a row of what was said about the subject so far."""
-        said, self._said = self._said, {}
-        if not said or not self._subject_id:
+        """Make a row of the texts about the subject so far."""
+        texts, self._texts = self._texts, {}
+        if not texts or not self._subject_id:
             return
-        names = _best_first(said.get("label", ())) + _best_first(said.get("aliases", ()))
-        described = _best_first(said.get("description", ()))
-        row: dict[str, Any] = {"id": self._subject_id, "types": _best_first(said.get("types", ())) or None}
-        if "label" in said:
+        names = _best_first(texts.get("label", ())) + _best_first(texts.get("aliases", ()))
+        described = _best_first(texts.get("description", ()))
+        row: dict[str, Any] = {"id": self._subject_id, "types": _best_first(texts.get("types", ())) or None}
+        if "label" in texts:
             row["label"], names = names[0], names[1:]
         row["aliases"] = list(dict.fromkeys(name for name in names if name != row.get("label"))) or None
         row["description"] = described[0] if described else None
@@ -198,14 +198,14 @@ class _Gathered:
         """Return 0 for the wanted language, 1 for a variety of it, 2 for text without one; None for any other."""
         if language is None:
             return 2
-        told = language.casefold()
-        if told == self.language:
+        tag = language.casefold()
+        if tag == self.language:
             return 0
-        return 1 if told.startswith(f"{self.language}-") else None
+        return 1 if tag.startswith(f"{self.language}-") else None
 
 
-def _best_first(said: Any) -> list[str]:
-    return list(dict.fromkeys(text for _, text in sorted(said, key=lambda pair: pair[0])))
+def _best_first(texts: Any) -> list[str]:
+    return list(dict.fromkeys(text for _, text in sorted(texts, key=lambda pair: pair[0])))
 
 
 def _local_name(iri: str) -> str:

@@ -41,9 +41,9 @@ class ColumnGraph:
 
     def names(self) -> Iterator[tuple[str, str]]:
         """Yield id and name of the classes and properties that this graph names; not every graph does."""
-        for told in (*self._nodes.values(), *self._edges):
-            if "rel_uri" in told:
-                id, name = id_and_name(told["rel_uri"], told["readable_label"])
+        for node in (*self._nodes.values(), *self._edges):
+            if "rel_uri" in node:
+                id, name = id_and_name(node["rel_uri"], node["readable_label"])
                 if name != id:
                     yield id, name
 
@@ -54,7 +54,7 @@ class ColumnGraph:
                 yield id_and_name(node["value"], node["readable_label"])
 
     def triples(self, cells: Cells) -> Iterator[tuple[str, str, str]]:
-        """Yield what the rows tell: entity, property, entity, by their ids.
+        """Yield the facts in the rows: entity, property, entity, by their ids.
 
         A statement node stands for the value of the property that leads to it; its qualifiers are left out.
         """

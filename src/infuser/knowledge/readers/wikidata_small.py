@@ -20,8 +20,7 @@ from typing import Any
 import pyarrow as pa
 
 from infuser.errors import SourceError
-from infuser.knowledge.facts import Facts
-from infuser.knowledge.readers.packing import Entity, Triple, pack_entities, pack_triples
+from infuser.knowledge.facts import EntityRow, Facts, TripleRow, pack_entities, pack_triples
 from infuser.knowledge.readers.table_graphs import ColumnGraph, id_and_name
 from infuser.tables.skipped import BATCH
 
@@ -60,7 +59,7 @@ def read_wikidata_small(folder: str | Path) -> Facts:
             for id, name in graph.names():
                 readable.setdefault(id, name)
     yield from pack_entities(_entity(id, met, types.get(id), readable) for id, met in names.items())
-    yield from pack_triples(Triple(head, readable.get(id, id), tail) for head, id, tail in triples)
+    yield from pack_triples(TripleRow(head, readable.get(id, id), tail) for head, id, tail in triples)
 
 
 def read_wikidata_small_mentions(folder: str | Path) -> Facts:
@@ -73,10 +72,10 @@ def read_wikidata_small_mentions(folder: str | Path) -> Facts:
         yield pa.RecordBatch.from_arrays(arrays, schema=MENTIONS)
 
 
-def _entity(id: str, met: Counter[str], types: Counter[str] | None, readable: Mapping[str, str]) -> Entity:
+def _entity(id: str, met: Counter[str], types: Counter[str] | None, readable: Mapping[str, str]) -> EntityRow:
     label, *others = (name for name, _ in met.most_common() if name)
     kinds = [readable.get(type, type) for type, _ in types.most_common()] if types else None
-    return Entity(id, label, others or None, types=kinds, met=met.total())
+    return EntityRow(id, label, others or None, types=kinds, met=met.total())
 
 
 def _tables(folder: Path) -> Iterator[tuple[Any, list[ColumnGraph]]]:

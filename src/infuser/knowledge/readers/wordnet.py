@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from infuser.errors import SourceError
-from infuser.knowledge.facts import Facts
-from infuser.knowledge.readers.packing import Entity, Triple, pack_entities, pack_triples
+from infuser.knowledge.facts import EntityRow, Facts, TripleRow, pack_entities, pack_triples
 
 _FILES = {"n": "noun", "v": "verb", "a": "adj", "r": "adv"}
 _SENSE_TYPES = {"1": "n", "2": "v", "3": "a", "4": "r", "5": "s"}
@@ -206,21 +205,21 @@ def _lines(path: Path) -> Iterator[tuple[int, str]]:
         ) from error
 
 
-def _entity(synset: Synset) -> Entity:
+def _entity(synset: Synset) -> EntityRow:
     if synset.lex_file >= len(SUBJECTS):
         raise SourceError(
             f"Synset {synset.id} is of lexicographer's file {synset.lex_file}; WordNet has {len(SUBJECTS)}."
         )
     others = list(dict.fromkeys(lemma for lemma in synset.lemmas[1:] if lemma != synset.lemmas[0]))
     types = [SUBJECTS[synset.lex_file]]
-    return Entity(synset.id, synset.lemmas[0], others or None, synset.gloss or None, types, sum(synset.counts))
+    return EntityRow(synset.id, synset.lemmas[0], others or None, synset.gloss or None, types, sum(synset.counts))
 
 
-def _triples(synset: Synset) -> list[Triple]:
+def _triples(synset: Synset) -> list[TripleRow]:
     """Return what a synset points to, each once however many of its words do."""
     pointed = dict.fromkeys((pointer.symbol, _target(pointer.target)) for pointer in synset.pointers)
     try:
-        return [Triple(synset.id, RELATIONS[symbol], target) for symbol, target in pointed]
+        return [TripleRow(synset.id, RELATIONS[symbol], target) for symbol, target in pointed]
     except KeyError as error:
         raise SourceError(f"Synset {synset.id} has a pointer {error} that WordNet does not know.") from error
 
