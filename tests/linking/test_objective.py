@@ -15,9 +15,10 @@ from torch import Tensor
 
 import infuser
 from infuser.errors import InputError
-from infuser.linking.examples import NOTHING, bases_of, link_examples
+from infuser.linking.examples import NOTHING, link_examples
 from infuser.linking.examples import LinkedText as Linked
 from infuser.linking.frozen import FrozenStates, LinkerAlone
+from infuser.linking.inference import bases_of
 from infuser.linking.objective import LinkingObjective, margin_loss, softmax_loss
 from infuser.types import Span
 

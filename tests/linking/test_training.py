@@ -18,9 +18,9 @@ from tiny_infusions import KNOWN_TEXT, tiny_base
 import infuser
 from infuser.errors import CheckpointError, InputError
 from infuser.hosts import is_new_weight
-from infuser.linking.examples import LinkedText, bases_of, link_examples
+from infuser.linking.examples import LinkedText, link_examples
 from infuser.linking.frozen import FrozenStates
-from infuser.linking.inference import find_mentions
+from infuser.linking.inference import bases_of, find_mentions
 from infuser.linking.masking import sentence_pairs
 from infuser.linking.training import pretrain, reads_next_sentence, train_linker
 from infuser.training import StepReport, TrainSettings

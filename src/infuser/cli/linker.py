@@ -54,8 +54,7 @@ def evaluate(
     """
     with loading(Console(stderr=True), "the model"):
         from infuser.linking.evaluation import evaluate_linker
-        from infuser.linking.examples import choose_base
-        from infuser.linking.inference import load_linker
+        from infuser.linking.inference import choose_base, load_linker
 
         infused = load_linker(model)
     chosen = choose_base(infused.sources, base)

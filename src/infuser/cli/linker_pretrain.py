@@ -63,8 +63,7 @@ def pretrain(
     with loading(Console(stderr=True), "the model"):
         from infuser.experiments.run_folder import Run
         from infuser.linking import training
-        from infuser.linking.examples import bases_of
-        from infuser.linking.inference import load_linker
+        from infuser.linking.inference import bases_of, load_linker
         from infuser.linking.masking import joint_examples
         from infuser.saving import digest
 

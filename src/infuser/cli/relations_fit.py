@@ -91,8 +91,7 @@ def fit(
     spans, texts = sources.read(), how.read(data)
     tuned_on = None if dev is None else how.read([dev])
     wanted = None if relations is None else [id.strip() for id in relations.split(",") if id.strip()]
-    if wanted is not None:
-        check_stated(wanted, texts)
+    check_stated(wanted, texts)
     with loading(Console(stderr=True), encoder) as progress:
         opened = open_encoder(encoder, progress)
         to_fastest_device(opened.model)
@@ -111,16 +110,14 @@ def fit(
     model.fit(texts, spans=spans, progress=True)
     _print_fit(model, texts)
     say(f"Spans are found by: {', '.join(map(name_of, spans)) or 'no source yet'}")
-    if tuned_on is None:
-        gate, best = model.thresholds_.gate, model.thresholds_.best
-        say(f"Thresholds: gate {gate:g}, best relation {best:g}, as in the paper; --dev FILE finds better ones")
-    else:
+    source_of = "as in the paper; --dev FILE finds better ones"
+    if tuned_on is not None:
         total = model.tune(tuned_on, spans, progress=True).total
-        say(
-            f"Thresholds: gate {model.thresholds_.gate:.3g}, best relation {model.thresholds_.best:.3g}, best for "
-            f"{counted(len(tuned_on), 'dev text')}: strict F1 {total.f1:.3f} there, precision {total.precision:.3f}, "
-            f"recall {total.recall:.3f}"
+        source_of = (
+            f"best for {counted(len(tuned_on), 'dev text')}: strict F1 {total.f1:.3f} there, "
+            f"precision {total.precision:.3f}, recall {total.recall:.3f}"
         )
+    say(f"Thresholds: gate {model.thresholds_.gate:.3g}, best relation {model.thresholds_.best:.3g}, {source_of}")
     unsaved = save_with_sources(model, spans, out)
     for why in unsaved:
         say(f"Not saved, so name it again when extracting: {why}", style="yellow")

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any
 
 from infuser.errors import InputError
-from infuser.signals.candidates import bases_among
-from infuser.sources import KnowledgeBase
 from infuser.types import Annotations, Source, Span
 from infuser.words import counted
+
+if TYPE_CHECKING:
+    from infuser.sources import KnowledgeBase
 
 NOTHING = ""
 """Stands for a gold entity where a span means none of its candidates."""
@@ -109,20 +110,3 @@ def check_found(n_mentions: int, n_texts: int, base: KnowledgeBase) -> None:
             f"The knowledge base {base.name!r} finds no mention in any of {counted(n_texts, 'text')}. Are names "
             "spelled as in them? See what it knows: infuser candidates lookup DIR NAME"
         )
-
-
-def bases_of(sources: Iterable[Source]) -> dict[str, KnowledgeBase]:
-    """Return the knowledge bases among sources by name."""
-    return {base.name: cast(KnowledgeBase, base) for base in bases_among(sources).values()}
-
-
-def choose_base(sources: Iterable[Source], name: str | None) -> KnowledgeBase:
-    """Return the knowledge base of a name, or the only one."""
-    bases = bases_of(sources)
-    if name is None and len(bases) > 1:
-        raise InputError(
-            f"This model has several knowledge bases. Say whose entities are meant: --base {'|'.join(bases)}"
-        )
-    if name is not None and name not in bases:
-        raise InputError(f"There is no knowledge base {name!r} in this model; it has {', '.join(bases)}.")
-    return bases[name or next(iter(bases))]

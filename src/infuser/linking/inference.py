@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -21,7 +21,8 @@ from infuser.linking.windows import MAX_WORDS, cut_windows, move_mentions
 from infuser.methods.entity_reader import Trace, trace_candidates
 from infuser.progress import track
 from infuser.signals.candidates import bases_among, part_name
-from infuser.types import Annotations, HasEntityVectors, HasLinkers
+from infuser.sources import KnowledgeBase
+from infuser.types import Annotations, HasEntityVectors, HasLinkers, Source
 from infuser.words import find_tokens
 
 _AT_ONCE = 16
@@ -94,6 +95,23 @@ def check_linker(infused: Infused) -> dict[int, HasEntityVectors]:
             "with Kar() and knowledge bases, and train it: infuser linker train, or linking.training.train_linker."
         )
     return bases
+
+
+def bases_of(sources: Iterable[Source]) -> dict[str, KnowledgeBase]:
+    """Return the knowledge bases among sources by name."""
+    return {base.name: cast(KnowledgeBase, base) for base in bases_among(sources).values()}
+
+
+def choose_base(sources: Iterable[Source], name: str | None) -> KnowledgeBase:
+    """Return the knowledge base of a name, or the only one."""
+    bases = bases_of(sources)
+    if name is None and len(bases) > 1:
+        raise InputError(
+            f"This model has several knowledge bases. Say whose entities are meant: --base {'|'.join(bases)}"
+        )
+    if name is not None and name not in bases:
+        raise InputError(f"There is no knowledge base {name!r} in this model; it has {', '.join(bases)}.")
+    return bases[name or next(iter(bases))]
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,8 +26,8 @@ from infuser.tables.values import is_place, is_text
 from infuser.types import Span
 
 Format = Literal["auto", "jsonl", "elevant", "aida", "knowbert"]
-_Said = tuple[Any, Any, bool]
-"""Where a mention is said to stand, its entity, and whether that is none."""
+_RawMention = tuple[Any, Any, bool]
+"""The place of a mention, its entity, and whether that is none."""
 _WIKIDATA = re.compile(r"Q\d+")
 
 
@@ -83,7 +83,7 @@ def _read_elevant(path: str | Path, skipped: Skipped, left_out: Counter[str]) ->
     return _read_json(path, skipped, left_out, _elevant_mentions, ("evaluation_span", "title"))
 
 
-def _own_mentions(record: Mapping[str, Any]) -> Iterator[_Said]:
+def _own_mentions(record: Mapping[str, Any]) -> Iterator[_RawMention]:
     for span in record["spans"]:
         if isinstance(span, Mapping):
             yield [span.get("start"), span.get("end")], span.get("id"), span.get("id") in (None, "", *NO_ENTITY)
@@ -91,7 +91,7 @@ def _own_mentions(record: Mapping[str, Any]) -> Iterator[_Said]:
             yield None, span, False
 
 
-def _elevant_mentions(record: Mapping[str, Any]) -> Iterator[_Said]:
+def _elevant_mentions(record: Mapping[str, Any]) -> Iterator[_RawMention]:
     for label in record["labels"]:
         if isinstance(label, Mapping):
             id = label.get("entity_id")
@@ -105,7 +105,7 @@ def _read_json(
     path: str | Path,
     skipped: Skipped,
     left_out: Counter[str],
-    mentions_in: Callable[[Mapping[str, Any]], Iterator[_Said]],
+    mentions_in: Callable[[Mapping[str, Any]], Iterator[_RawMention]],
     beside: tuple[str, str],
 ) -> Iterator[LinkedText]:
     """Yield the texts of JSON lines; `beside` names the fields of the labelled part and of the document's name."""

@@ -59,11 +59,11 @@ def count_relations(texts: Iterable[RelationText]) -> Counter[str]:
     return Counter(triple.relation for text in texts for triple in text.triples if triple.is_fact)
 
 
-def check_stated(wanted: Iterable[str], texts: Iterable[RelationText]) -> None:
-    """Raise unless there are wanted relations and the texts state all of them."""
-    wanted, stated = list(wanted), count_relations(texts)
-    missing = [id for id in wanted if id not in stated]
-    if missing or not wanted:
+def check_stated(wanted: Collection[str] | None, texts: Iterable[RelationText]) -> None:
+    """Raise unless the texts state all wanted relations, of which there is one or more (None: all)."""
+    stated = count_relations(texts)
+    missing = [id for id in wanted or () if id not in stated]
+    if missing or (wanted is not None and not wanted):
         raise InputError(
             f"The texts do not state {', '.join(missing) or 'any relation'}. They state "
             f"{', '.join(id for id, _ in stated.most_common(10))}{' and others' if len(stated) > 10 else ''}."

@@ -16,7 +16,7 @@ _NONE = ("", "na", NO_RELATION)
 
 
 class Unreadable(ValueError):
-    """A row that cannot be read; says what is wrong. Readers tell it to `Skipped` and go on."""
+    """A row that cannot be read; readers add the reason to `Skipped`."""
 
 
 def relation_id(value: Any) -> str:
