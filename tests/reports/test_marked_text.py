@@ -10,7 +10,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from infuser.reports.figures import COLOURS
-from infuser.reports.marked_text import marked_figure, ties_in_words, told_ties
+from infuser.reports.marked_text import marked_figure, ties_as_text, ties_in_words
 from infuser.reports.text_lines import CELL, LINE_WIDTH, MARGIN, cells, lay_out
 from infuser.types import Annotations, Link, Span, Term, join_pair
 
@@ -69,7 +69,7 @@ def test_ties_are_told_in_words_as_the_command_line_tells_them() -> None:
         (Link(0, 0), Link(0, 1, 0.8, "sold at"), Link(1, 2, 0.25)),
         (Term("drug store", ((1, 0.5), (0, 1.0))),),
     )
-    assert list(told_ties(found)) == [
+    assert list(ties_as_text(found)) == [
         "glipizide (drug)",
         "glipizide -- sold at -- pharmacy   0.80",
         "pharmacy -- old town   0.25",

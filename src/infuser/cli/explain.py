@@ -99,12 +99,12 @@ def _number(option: str, given: str, word: str) -> int | None:
 
 
 def _print_found(explanation: Explanation) -> None:
-    from infuser.reports.marked_text import told_ties
+    from infuser.reports.marked_text import ties_as_text
 
     for name, one in explanation.found.items():
         counts = (counted(len(one.spans), "span"), counted(len(one.links), "link"), counted(len(one.terms), "term"))
         say(f"{name} found {', '.join(counts)}{', left out' if name in explanation.off else ''}", style="bold")
-        lines = list(told_ties(one))
+        lines = list(ties_as_text(one))
         for line in lines[:_MOST_LINES]:
             say(f"  {line}")
         if len(lines) > _MOST_LINES:

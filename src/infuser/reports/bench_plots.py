@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -115,16 +116,14 @@ def plots_of(table: BenchTable) -> list[Sweep | Ablation]:
     plots: list[Sweep | Ablation] = []
     for host in dict.fromkeys(row.host for row in table.rows if row.runs):
         named = [row.method for row in table.rows if row.host == host and row.runs]
-        swept = [match.groups() for name in named if (match := _SWEPT.fullmatch(name))]
-        taken_apart = [name.partition(" without ")[0] for name in named if " without " in name]
-        tries: list[tuple[Callable[..., Sweep | Ablation], tuple[str, ...]]]
-        tries = [(sweep_of, names) for names in dict.fromkeys(swept)]
-        tries += [(ablation_of, (method,)) for method in dict.fromkeys(taken_apart)]
-        for find, names in tries:
-            try:
-                plots.append(find(table, *names, host=host))
-            except InputError:  # no results yet
-                continue
+        swept = dict.fromkeys(match.groups() for name in named if (match := _SWEPT.fullmatch(name)))
+        taken_apart = dict.fromkeys(name.partition(" without ")[0] for name in named if " without " in name)
+        for method, setting in swept:
+            with suppress(InputError):  # no results yet
+                plots.append(sweep_of(table, method, setting, host=host))
+        for method in taken_apart:
+            with suppress(InputError):
+                plots.append(ablation_of(table, method, host=host))
     return plots
 
 

@@ -57,7 +57,7 @@ def triples_table(triples: Sequence[Mapping[str, Any]]) -> str:
     ]
     more = len(triples) - len(rows)
     head = ("head", "relation", "tail", "probability", "deciding heads")
-    table = html_table(head, ["".join(rows)], kind="told", numbers={3})
+    table = html_table(head, ["".join(rows)], kind="decisions", numbers={3})
     return table + (soft(f"And {counted(more, 'triple')} more.") if more > 0 else "")
 
 
@@ -96,7 +96,7 @@ def mentions_table(mentions: Sequence[Mention]) -> str:
         groups.append("".join(f"<tr{kind}>{line}</tr>" for kind, line in zip(classes, lines, strict=True)))
     more = len(mentions) - len(groups)
     head = ("words", "may mean", "prior", "score", "weight")
-    table = html_table(head, groups, kind="told", numbers={2, 3, 4})
+    table = html_table(head, groups, kind="decisions", numbers={2, 3, 4})
     return table + (soft(f"And {counted(more, 'mention')} more.") if more > 0 else "")
 
 

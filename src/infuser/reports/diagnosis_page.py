@@ -1,4 +1,4 @@
-"""A diagnosis as one web page: the sentence first, then what it rests on; each picture says how to read it."""
+"""A diagnosis as one web page: the sentence first, then its evidence; each picture with how to read it."""
 
 from __future__ import annotations
 

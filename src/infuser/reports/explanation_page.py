@@ -12,7 +12,7 @@ from infuser.reports.decisions import answer_table, mentions_table, triples_as_f
 from infuser.reports.figures import COLOURS
 from infuser.reports.grids import attention_panels, heat_map, map_panel
 from infuser.reports.marked_text import marked_figure, ties_in_words
-from infuser.reports.page import document, escaped, section, soft, table
+from infuser.reports.page import document, escaped, panels, section, soft, table
 from infuser.types import join_pair
 
 
@@ -76,7 +76,7 @@ def _found(explanation: Explanation) -> str:
         + "</div>"
         for at, (name, found) in enumerate(explanation.found.items())
     ]
-    return f'<h3>What was found</h3><div class="panels">{"".join(figures)}</div>' if figures else ""
+    return f"<h3>What was found</h3>{panels(figures)}" if figures else ""
 
 
 def _triples(explanation: Explanation) -> str:
@@ -84,7 +84,7 @@ def _triples(explanation: Explanation) -> str:
         return ""
     heading = "<h3>Relations read from attention</h3>"
     if not explanation.triples:
-        return heading + soft("None: no two spans of this text are related, as far as this model can tell.")
+        return heading + soft("None: no two spans of this text are related according to this model.")
     drawn = triples_as_found(join_pair(explanation.text, explanation.pair), explanation.triples)
     border = None if explanation.pair is None else len(explanation.text)
     colour = COLOURS[len(explanation.found) % len(COLOURS)]  # one that stands for no source
@@ -116,7 +116,7 @@ def _maps(explanation: Explanation) -> str:
         return ""
     last = f"The last {len(explanation.terms)} columns, in italics, are auxiliary terms."
     terms = soft(last) if explanation.terms else ""
-    return f'<h3>Maps of the sources</h3>{terms}<div class="panels">{"".join(figures)}</div>'
+    return f"<h3>Maps of the sources</h3>{terms}{panels(figures)}"
 
 
 def _heads(explanation: Explanation) -> str:
@@ -140,17 +140,15 @@ def _heads(explanation: Explanation) -> str:
 
 
 def _attention(explanation: Explanation) -> str:
-    panels = dict(
-        zip(("without knowledge", "with knowledge", "difference"), attention_panels(explanation), strict=True)
-    )
+    maps = dict(zip(("without knowledge", "with knowledge", "difference"), attention_panels(explanation), strict=True))
     how = "Row reads column. Attention is coloured on a square-root scale so that small weights show"
     if _is_compared(explanation):
         how += "; in the difference orange is more and purple is less."
     else:
-        how, panels = f"{how}.", {"attention": panels["without knowledge"]}
+        how, maps = f"{how}.", {"attention": maps["without knowledge"]}
     words, place = explanation.words, explanation.place
-    figures = [panel.to_html(words, words, title=title, about=place) for title, panel in panels.items()]
-    return f'<h3>Attention of {escaped(place)}</h3>{soft(how)}<div class="panels">{"".join(figures)}</div>'
+    figures = [panel.to_html(words, words, title=title, about=place) for title, panel in maps.items()]
+    return f"<h3>Attention of {escaped(place)}</h3>{soft(how)}{panels(figures)}"
 
 
 def _changes(explanation: Explanation) -> str:

@@ -109,7 +109,7 @@ def write_figure(figure: Figure, path: str | Path, *, endings: Sequence[str] = (
     """Write a figure as a file; the ending of its name says which kind."""
     path = Path(path)
     if path.suffix.lower() not in endings:
-        raise InputError(f"{str(path)!r} is no name of a picture; let it end in {', '.join(endings)}.")
+        raise InputError(f"{str(path)!r} is no picture file; let it end in {', '.join(endings)}.")
     drawn = io.BytesIO()
     with drawing():
         figure.savefig(drawn, format=path.suffix[1:].lower(), dpi=dpi)

@@ -10,7 +10,7 @@
   const TITLE_LETTER = 7.2;
   const grids = new WeakMap(); // heat map -> its words and values, read once
 
-  // ---- what is told to the reader ----
+  // ---- messages to the reader ----
 
   const tip = element("div", { id: "look-tip", hidden: "" });
   const status = element("div", { id: "look-status", role: "status", "aria-live": "polite" });
@@ -62,7 +62,7 @@
     return values[row * columns.length + column] / 10000;
   }
 
-  function told(svg, row, column) {
+  function described(svg, row, column) {
     const { rows, columns } = gridOf(svg);
     const number = value(svg, row, column);
     const sign = svg.dataset.signed && number > 0 ? "+" : "";
@@ -78,7 +78,7 @@
     svg.dataset.at = `${row} ${column}`;
     const [x, y] = ["x", "y"].map((side) => Number(picture.getAttribute(side)));
     set(box, { x: x + column * cell, y: y + row * cell, visibility: "visible" });
-    tip.textContent = told(svg, row, column);
+    tip.textContent = described(svg, row, column);
     tip.hidden = false;
     placeTip();
   }
@@ -125,7 +125,7 @@
     const under = cellUnder(svg, event);
     if (!under) return;
     show(svg, under.row, under.column);
-    say(told(svg, under.row, under.column));
+    say(described(svg, under.row, under.column));
     choose(svg, under);
   }
 
@@ -149,7 +149,7 @@
     show(svg, row, column);
     svg.querySelector(".box").scrollIntoView({ block: "nearest", inline: "nearest" });
     placeTip();
-    say(told(svg, row, column));
+    say(described(svg, row, column));
   }
 
   function keyed(svg, event) {

@@ -15,7 +15,7 @@ from infuser.words import counted
 _GAP, _SIDE_GAP = 12, 14
 """Room between two lines, and more of it between the sides of a pair and before the terms; in pixels."""
 _FONT = "ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace"
-_MOST_TIES, _MOST_TOLD, _MOST_NAMED = 60, 40, 6
+_MOST_TIES, _MOST_LISTED, _MOST_NAMED = 60, 40, 6
 _MOST_CHARACTERS = 4_000
 """Of each side of a pair; encoders read less of it."""
 _TERM_WIDTH = 40
@@ -37,19 +37,20 @@ def marked_figure(name: str, found: Annotations, *, colour: str, border: int | N
     more = ", ..." if len(named) > _MOST_NAMED else ""
     label = f"{called} found {counts}: {', '.join(named[:_MOST_NAMED])}{more}"
     drawn, notes = _draw(found, _sides(found.text, border), colour, label)
-    told = "".join(soft(note) for note in notes)
-    return f'<figure class="{kind}">{caption}<div class="wide">{drawn}</div>{told}</figure>'
+    below = "".join(soft(note) for note in notes)
+    return f'<figure class="{kind}">{caption}<div class="wide">{drawn}</div>{below}</figure>'
 
 
 def ties_in_words(found: Annotations) -> str:
     """Return all that a source found as a folded list; nothing if it found nothing."""
-    told = list(told_ties(found))
-    lines = [*told[:_MOST_TOLD], *([f"and {len(told) - _MOST_TOLD:,} more"] if len(told) > _MOST_TOLD else [])]
+    lines = list(ties_as_text(found))
+    if len(lines) > _MOST_LISTED:
+        lines[_MOST_LISTED:] = [f"and {len(lines) - _MOST_LISTED:,} more"]
     items = "".join(f"<li>{escaped(line)}</li>" for line in lines)
     return f'<details class="words"><summary>In words</summary><ul>{items}</ul></details>' if items else ""
 
 
-def told_ties(found: Annotations) -> Iterator[str]:
+def ties_as_text(found: Annotations) -> Iterator[str]:
     """Yield each link, each term and each span without either in words."""
     words = [written(found, place) for place in range(len(found.spans))]
     named = [f"{word}{f' ({span.label})' if span.label else ''}" for word, span in zip(words, found.spans, strict=True)]
@@ -98,7 +99,7 @@ def _draw(found: Annotations, sides: Sequence[tuple[int, int]], colour: str, lab
         f'width="{width}" height="{height}" viewBox="0 0 {width} {height}" font-size="14" font-family="{_FONT}">{rules}'
         f'<g fill="{colour}" stroke="{colour}" fill-opacity=".22" stroke-opacity=".55">{_marks(found, spans, tops)}</g>'
         f'<g fill="none" stroke="{colour}">{"".join(drawn_tie(tie, tops) for tie in ties)}</g>'
-        # words let the pointer through to the mark that lies behind them and tells about itself
+        # words let the pointer through to the mark behind them, which has a title
         f'<g pointer-events="none" dominant-baseline="central">{_words(found.text, pieces, tops)}'
         f"{_terms(names, terms, tops)}</g>"
         f'<g pointer-events="none" dominant-baseline="central" font-size="10" text-anchor="middle">'

@@ -92,6 +92,11 @@ def section(title: str, *parts: str) -> str:
     return f"<h2>{escaped(title)}</h2>{''.join(parts)}" if any(parts) else ""
 
 
+def panels(figures: Iterable[str]) -> str:
+    """Return figures that stand beside each other where there is room."""
+    return f'<div class="panels">{"".join(figures)}</div>'
+
+
 def bullets(sentences: Iterable[str]) -> str:
     """Return a list of sentences; nothing without one."""
     items = "".join(f"<li>{escaped(sentence)}</li>" for sentence in sentences)

@@ -9,13 +9,14 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import astuple
 from pathlib import Path
+from typing import Literal
 
 import numpy as np
 
 from infuser.analysis.explanation import Matrix, shown
 from infuser.analysis.probe.result import EncoderReading, Importance, ProbeReport, ProbeScores, RelationScore
 from infuser.files import write_whole
-from infuser.reports.charts import Points, bar, bar_chart, dendrogram, interval_plot, line_chart
+from infuser.reports.charts import bar, bar_chart, dendrogram, interval_plot, line_chart
 from infuser.reports.grids import heat_map
 from infuser.reports.page import (
     document,
@@ -25,6 +26,7 @@ from infuser.reports.page import (
     html_row,
     html_table,
     notes_section,
+    panels,
     section,
     soft,
     table,
@@ -73,11 +75,11 @@ def score_section(readings: Mapping[str, EncoderReading]) -> str:
         beside = {**reading.controls, "chance": reading.chance}
         rows = [["this encoder", *_cells(reading.scores)]]
         rows += [[control, *_cells(scores)] for control, scores in beside.items()]
-        rows += [[f"gain over {control}", *_differences(reading.scores, scores)] for control, scores in beside.items()]
+        rows += [[f"gain over {control}", *_cells(reading.scores, minus=scores)] for control, scores in beside.items()]
         tables.append((name, rows))
     if len(readings) == 2:
         (one, first), (other, second) = readings.items()
-        tables.append((f"{other} minus {one}", [["difference", *_differences(second.scores, first.scores)]]))
+        tables.append((f"{other} minus {one}", [["difference", *_cells(second.scores, minus=first.scores)]]))
     how = (
         "A simple classifier looks only at the encoder's own numbers, first asking whether two things are related at "
         "all, then how; what counts is how far it gets beyond an encoder that has learned nothing (random weights), "
@@ -93,35 +95,31 @@ def score_section(readings: Mapping[str, EncoderReading]) -> str:
 
 def layer_section(readings: Mapping[str, EncoderReading]) -> str:
     """Return the curves of both scores over layers, for attention and embeddings as far as they were read."""
-    gate: dict[str, Points] = {}
-    relations: dict[str, Points] = {}
-    for name, reading in readings.items():
-        for kind, curve in reading.layers.items():
-            gate[f"{kind} of {name}"] = [(layer, binary) for layer, binary, _ in curve]
-            relations[f"{kind} of {name}"] = [(layer, f1) for layer, _, f1 in curve]
-    numbers = [x for points in gate.values() for x, _ in points]
+    curves = {f"{kind} of {name}": of for name, one in readings.items() for kind, of in one.layers.items()}
+    numbers = [layer for curve in curves.values() for layer, _, _ in curve]
     if not numbers:
         return ""
-    first, last, chance = min(numbers), max(numbers), next(iter(readings.values())).chance
-    gate["chance"] = [(first, chance.binary), (last, chance.binary)]
-    relations["chance"] = [(first, chance.f1), (last, chance.f1)]
+    chance = next(iter(readings.values())).chance
+    curves["chance"] = [(layer, chance.binary, chance.f1) for layer in (min(numbers), max(numbers))]
+    gate = {name: [(layer, binary) for layer, binary, _ in curve] for name, curve in curves.items()}
+    relations = {name: [(layer, f1) for layer, _, f1 in curve] for name, curve in curves.items()}
     how = (
         "The same test with the numbers of one layer alone, from the first layer to the last: where a line is high, "
-        "that layer tells relations apart by itself. States (embeddings) at 0 are those before the first block; "
+        "that layer alone distinguishes relations. States (embeddings) at 0 are those before the first block; "
         "attention at k reads states k."
     )
     charts = [
-        _half(title, line_chart(curves, label=f"{title}, by layer", x_name="layer", y_name=unit, whole=True))
-        for title, unit, curves in (
+        _half(title, line_chart(points, label=f"{title}, by layer", x_name="layer", y_name=unit, whole=True))
+        for title, unit, points in (
             ("Is it a relation?", "accuracy", gate),
             ("Which relation is it?", "macro F1", relations),
         )
     ]
-    return section("Which layers know it", soft(how), _panels(charts))
+    return section("Which layers know it", soft(how), panels(charts))
 
 
 def gain_section(report: ProbeReport) -> str:
-    """Return the relations that the second encoder tells most better and most worse than the first."""
+    """Return the relations that the second encoder names most better and most worse than the first."""
     gains = list(report.gains.items())
     if not gains:
         return ""
@@ -137,10 +135,10 @@ def gain_section(report: ProbeReport) -> str:
         )
         lists.append(_half(title, chart or soft("none")))
     how = (
-        f"How much better or worse each relation is told from the others in {other} than in {one}, as a difference of "
+        f"How much better or worse each relation is recognised in {other} than in {one}, as a difference of "
         "F1; with few test triples per relation the largest differences are partly luck."
     )
-    return section("What changed, by relation", soft(how), _panels(lists))
+    return section("What changed, by relation", soft(how), panels(lists))
 
 
 def importance_section(reading: EncoderReading, of: str = "") -> str:
@@ -157,7 +155,7 @@ def importance_section(reading: EncoderReading, of: str = "") -> str:
     if not parts:
         return ""
     how = (
-        "How much weight the classifiers give to each attention head, where 1 is the average head; directions say who "
+        "How much weight the classifiers give to each attention head, where 1 is the average head; directions are who "
         "attends to whom, so head>tail is the attention of the first thing to the second. Bars of about the same "
         "length mean that the knowledge is spread."
     )
@@ -212,7 +210,7 @@ def relation_section(readings: Mapping[str, EncoderReading]) -> str:
     ordered = sorted(first.relations, key=lambda one: (-one.f1 if math.isfinite(one.f1) else 1.0, one.relation))
     lines = "".join(_relation_line(one, second.get(one.relation), bool(others)) for one in ordered)
     how = (
-        "Every relation, the one that is told best first: precision is how often its name is right when it is given, "
+        "Every relation, the best recognised first: precision is how often its name is right when it is given, "
         "recall how many of its triples get it, F1 is high only if both are."
     )
     if others:
@@ -237,11 +235,7 @@ def _importance(title: str, weights: Matrix, directions: Sequence[str]) -> str:
             ("layer", layers, weights.mean(axis=(1, 2))),
         )
     ]
-    return _panels([drawn]) + _panels(bars)
-
-
-def _panels(figures: Sequence[str]) -> str:
-    return f'<div class="panels">{"".join(figures)}</div>'
+    return panels([drawn]) + panels(bars)
 
 
 def _half(title: str, drawn: str) -> str:
@@ -287,8 +281,8 @@ def _confusion_map(reading: EncoderReading, n_of: Mapping[str, int]) -> str:
 def _relation_line(one: RelationScore, other: RelationScore | None, compared: bool) -> str:
     cells = [escaped(shown(one.label or one.relation, 60)), escaped(one.relation), _bar(one.f1)]
     if compared:
-        cells += ["", ""] if other is None else [_bar(other.f1), _signed(other.f1 - one.f1)]
-    cells += [_score(one.precision), _score(one.recall), f"{one.n:,}"]
+        cells += ["", ""] if other is None else [_bar(other.f1), _number(other.f1 - one.f1, "+")]
+    cells += [_number(one.precision), _number(one.recall), f"{one.n:,}"]
     return html_row(cells)
 
 
@@ -309,17 +303,12 @@ def _title(title: str, of: str) -> str:
     return f"{title}: {of}" if of else title
 
 
-def _cells(scores: ProbeScores) -> list[str]:
-    return [_score(value) for value in astuple(scores)]
+def _cells(scores: ProbeScores, minus: ProbeScores | None = None) -> list[str]:
+    """Return scores as cells of a table, or their differences to others."""
+    if minus is None:
+        return [_number(value) for value in astuple(scores)]
+    return [_number(one - other, "+") for one, other in zip(astuple(scores), astuple(minus), strict=True)]
 
 
-def _differences(scores: ProbeScores, others: ProbeScores) -> list[str]:
-    return [_signed(one - other) for one, other in zip(astuple(scores), astuple(others), strict=True)]
-
-
-def _score(value: float) -> str:
-    return f"{value:.3f}" if math.isfinite(value) else "unknown"
-
-
-def _signed(value: float) -> str:
-    return f"{value:+.3f}" if math.isfinite(value) else "unknown"
+def _number(value: float, sign: Literal["", "+"] = "") -> str:
+    return f"{value:{sign}.3f}" if math.isfinite(value) else "unknown"

@@ -135,6 +135,6 @@ def _flipped(pieces: Sequence[Piece], left: int) -> list[Piece]:
 
 
 def _is_leftwards(text: str) -> bool:
-    """Tell whether the first letter that has a direction is read from right to left."""
+    """Return whether the first letter that has a direction is read from right to left."""
     kinds = (unicodedata.bidirectional(sign) for sign in text)
     return next((kind for kind in kinds if kind in {"L", "R", "AL"}), "L") != "L"

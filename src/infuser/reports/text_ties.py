@@ -27,13 +27,13 @@ class Tie:
     one: Box
     other: Box
     weight: float
-    told: str
+    title: str
     relation: str
     of_term: bool
 
     @property
     def is_arc(self) -> bool:
-        """Tell whether it stays within a line."""
+        """Return whether it stays within a line."""
         return self.one.line == self.other.line
 
     @property
@@ -46,7 +46,7 @@ class Tie:
 
     @property
     def height(self) -> float:
-        """How far an arc rises: the longer, the higher, so that arcs can be told apart."""
+        """How far an arc rises: the longer, the higher, so that arcs can be distinguished."""
         first, last = self.ends
         return min(_HIGHEST, 4 + 2.3 * math.sqrt(abs(last - first)))
 
@@ -79,15 +79,15 @@ def strongest_ties(
             number, place = tie
             one, other, relation = terms[number], spans[place][0], ""
             names = [found.terms[number].text, written(found, place)]
-        told = f"{f' - {relation} - '.join(names) if relation else ' - '.join(names)} {weight:.2f}"
+        title = f"{f' - {relation} - '.join(names) if relation else ' - '.join(names)} {weight:.2f}"
         key = (min(one, other), max(one, other), not isinstance(tie, Link))
-        together.setdefault(key, []).append((weight, told, relation))
+        together.setdefault(key, []).append((weight, title, relation))
     ties = [
         Tie(
             one,
             other,
             weight=max(weight for weight, _, _ in group),
-            told="; ".join(told for _, told, _ in group),
+            title="; ".join(title for _, title, _ in group),
             relation=", ".join(dict.fromkeys(relation for _, _, relation in group if relation)),
             of_term=of_term,
         )
@@ -147,7 +147,7 @@ def drawn_tie(tie: Tie, tops: Sequence[float]) -> str:
     dashes = ' stroke-dasharray="4 3"' if tie.of_term else ""
     return (
         f'<path class="tie"{dashes} stroke-width="{1 + 1.2 * share:.1f}" stroke-opacity="{darkness:.2f}" '
-        f'd="{path}"><title>{escaped(tie.told)}</title></path>'
+        f'd="{path}"><title>{escaped(tie.title)}</title></path>'
     )
 
 

@@ -1,6 +1,6 @@
 """Metrics of weighted examples, for all rows of weights at once: (rounds, examples) in, one value per round out.
 
-A weight says how often an example was drawn, so a weighted metric equals the plain one on the examples drawn.
+A weight is how often an example was drawn, so a weighted metric equals the plain one on the examples drawn.
 """
 
 from __future__ import annotations
