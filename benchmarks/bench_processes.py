@@ -28,7 +28,8 @@ from typing import Any
 from support.measuring import about, write_result
 
 from infuser import assets
-from infuser.experiments.cells import Results, all_cells
+from infuser.experiments.grid import all_cells
+from infuser.experiments.run_folder import Results
 from infuser.experiments.settings import read_bench
 from infuser.tasks.query_ads import build_query_ads
 
@@ -100,7 +101,7 @@ def run(way: str, settings: Path, out: Path) -> float:
 def scores(settings: Path, out: Path) -> dict[str, float]:
     """Return the first score of every cell."""
     bench, results = read_bench(settings), Results(out)
-    read = {str(cell): results.read(bench, cell) for cell in all_cells(bench)}
+    read = {str(cell): results.read(cell) for cell in all_cells(bench)}
     return {name: one["scores"][one["metrics"][0]] for name, one in read.items() if one}
 
 

@@ -21,8 +21,7 @@ from typing import Any
 from support.measuring import write_result
 
 from infuser import assets
-from infuser.experiments.cells import Results, all_cells
-from infuser.experiments.schedule import run_bench
+from infuser.experiments.grid import read_results, run_bench
 from infuser.experiments.settings import Bench, read_bench
 from infuser.experiments.summary import summarise
 from infuser.files import write_whole
@@ -62,7 +61,7 @@ def choose_masked_texts() -> None:
 
 def kept(bench: Bench) -> dict[str, Any]:
     """Return the table of a bench and what is worth keeping of its cells: everything but the answers themselves."""
-    results = [one for cell in all_cells(bench) if (one := Results(RUN).read(bench, cell)) is not None]
+    results = read_results(RUN, bench)
     table = summarise(bench, results)
     print(markdown_table(table))
     for plot in plots_of(table):
@@ -88,8 +87,8 @@ def main() -> None:
             run_bench(
                 bench,
                 RUN,
-                n_workers=given.workers,
-                tell=lambda cell, report: None if report else print(f"{cell}: done", flush=True),
+                workers=given.workers,
+                progress=lambda cell, report: None if report else print(f"{cell}: done", flush=True),
             )
         done[name] = kept(bench)
         write_result(RESULT, done)

@@ -10,8 +10,7 @@ import sys
 
 import miniature
 
-from infuser.experiments.cells import Results, all_cells
-from infuser.experiments.schedule import run_bench
+from infuser.experiments.grid import read_results, run_bench
 from infuser.experiments.settings import read_bench
 from infuser.experiments.summary import summarise
 from infuser.reports.bench_table import markdown_table
@@ -64,12 +63,10 @@ triples = [triple for _, known in parts.values() for triple in known]
 bench = read_bench(folder / "bench.toml")
 run_bench(bench, folder / "run")
 
-results = Results(folder / "run")
-finished = [results.read(bench, cell) for cell in all_cells(bench)]
-table = summarise(bench, [result for result in finished if result])
+table = summarise(bench, read_results(folder / "run", bench))
 print(markdown_table(table))
 
 # what is finished is known: a second run, after a kill or with one more seed, computes only what is new
 computed: list[str] = []
-run_bench(bench, folder / "run", tell=lambda cell, report: computed.append(str(cell)))
+run_bench(bench, folder / "run", progress=lambda cell, report: computed.append(str(cell)))
 print("cells computed the second time:", len(computed))

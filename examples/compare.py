@@ -9,11 +9,8 @@ import sys
 
 import miniature
 
-from infuser import Graph, Kam, TrainSettings
-from infuser.experiments.comparing import Trial, run_trial
-from infuser.reports import write_report
-from infuser.reports.table import markdown_table
-from infuser.stats.comparison import compare
+import infuser
+from infuser import Arm, Data, Graph, Kam, TrainSettings
 
 checkpoint = sys.argv[1] if len(sys.argv) > 1 else miniature.checkpoint()
 out = miniature.scratch()
@@ -21,23 +18,24 @@ train_set, known = miniature.query_ads(240, seed=0)
 dev_set, more = miniature.query_ads(60, seed=1)
 test_set, most = miniature.query_ads(100, seed=2)
 
-trial = Trial(
-    checkpoint=checkpoint,
-    method=Kam(),
-    sources=[Graph([*known, *more, *most])],
-    train=train_set,
-    dev=dev_set,
-    test=test_set,
-    settings=TrainSettings(epochs=3, batch_size=16, learning_rate=3e-3),
-)
-arms = run_trial(trial, seeds=[0], out=out)  # one seed for speed; a verdict needs several
+shops = Graph([*known, *more, *most])
+data = Data.from_examples(train_set, dev_set, test_set)  # or Data.from_table("train.csv", test="test.csv")
+settings = TrainSettings(epochs=3, batch_size=16, learning_rate=3e-3)
+found = infuser.compare(checkpoint, Arm(Kam(), [shops]), data, seeds=1, settings=settings, out=out)
 
-comparison = compare(arms, [example["label"] for example in test_set], also=[("kam", "placebo")])
-print(markdown_table(comparison))
-write_report(out / "report.html", title="Query-to-ad relevance, a toy", comparison=comparison)
-print("report written:", (out / "report.html").exists())
+print(found.table())  # one seed for speed; a verdict needs several
+print(found.verdict)
+print("use:", found.best)
+page = found.to_html(out / "report.html", title="Query-to-ad relevance, a toy")
+print("report written:", page.exists())
 
-# finished runs are files: the same comparison again trains nothing
+# finished cells are files: the same comparison again trains nothing
 steps: list[str] = []
-run_trial(trial, seeds=[0], out=out, tell=lambda arm, seed, report: steps.append(arm) if report else None)
+infuser.compare(
+    *(checkpoint, Arm(Kam(), [shops]), data),
+    seeds=1,
+    settings=settings,
+    out=out,
+    progress=lambda cell, report: steps.append(cell.method) if report else None,
+)
 print("steps trained the second time:", len(steps))

@@ -11,7 +11,10 @@ from typing import TYPE_CHECKING
 from infuser.versions import __version__ as __version__
 
 _NAMES = {
+    "infuser.comparing": ["Comparison", "compare"],
     "infuser.errors": ["InfuserError"],
+    "infuser.experiments.arm": ["Arm"],
+    "infuser.experiments.data": ["Data"],
     "infuser.infused": ["Infused", "infuse", "load"],
     "infuser.knowledge.vectors.store": ["EntityVectors"],
     "infuser.linking.inference": ["find_mentions"],
@@ -21,6 +24,7 @@ _NAMES = {
     "infuser.signals": ["Collator"],
     "infuser.sources": ["Candidates", "Correlation", "Entities", "Graph", "KnowledgeBase", "Phrases"],
     "infuser.sources.annotating": ["Annotated", "annotate"],
+    "infuser.tasks.base": ["Task"],
     "infuser.training": ["Evaluation", "Scores", "StepReport", "TrainResult", "TrainSettings", "evaluate", "train"],
     "infuser.types": ["Annotations", "Candidate", "Link", "Method", "Source", "Span", "Term"],
 }
@@ -41,7 +45,11 @@ _MOVED = {
 __all__ = sorted([*_HOMES, "__version__"])
 
 if TYPE_CHECKING:
+    from infuser.comparing import Comparison as Comparison
+    from infuser.comparing import compare as compare
     from infuser.errors import InfuserError as InfuserError
+    from infuser.experiments.arm import Arm as Arm
+    from infuser.experiments.data import Data as Data
     from infuser.infused import Infused as Infused
     from infuser.infused import infuse as infuse
     from infuser.infused import load as load
@@ -62,6 +70,7 @@ if TYPE_CHECKING:
     from infuser.sources import Phrases as Phrases
     from infuser.sources.annotating import Annotated as Annotated
     from infuser.sources.annotating import annotate as annotate
+    from infuser.tasks.base import Task as Task
     from infuser.training import Evaluation as Evaluation
     from infuser.training import Scores as Scores
     from infuser.training import StepReport as StepReport

@@ -3,9 +3,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from rich.console import Console
-
-from infuser.cli.demo import count_glosses
+from infuser.demo import count_glosses
 from infuser.knowledge.correlation.store import CorrelationStore
 
 WORDNET = Path(__file__).parents[1] / "data" / "wordnet"
@@ -16,9 +14,9 @@ def test_the_demo_can_count_its_correlation_in_glosses(tmp_path: Path) -> None:
     shutil.copytree(WORDNET, wordnet)
     for part in ("verb", "adj", "adv"):  # the sample has nouns only
         (wordnet / f"data.{part}").touch()
-    source = count_glosses(Console(quiet=True), wordnet, tmp_path)
+    folder = count_glosses(wordnet, tmp_path)
     store = CorrelationStore.open(tmp_path / "correlation")
-    assert source.scores == tmp_path / "correlation"
+    assert folder == tmp_path / "correlation"
     assert store.n_ties > 100 and store.counting.unit == "document"
     word = store.table.word(store.n_words - 1)  # a rare one: what was seen once counts
     assert store.neighbours(word)

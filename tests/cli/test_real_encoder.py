@@ -62,7 +62,7 @@ def test_a_command_that_was_interrupted_goes_on_when_run_again(checkpoint: Path,
     code = exit_codes(child, timeout=60)
     told = (tmp_path / "said.txt").read_text()
     assert code == [130], told
-    assert "The same command goes on from the last checkpoint" in told and "Traceback" not in told
+    assert "The same command resumes from the last checkpoint" in told and "Traceback" not in told
     assert not json.loads((out / "train.json").read_text())["finished"]
     kept = max(out.glob("checkpoints/checkpoint-*"))
     result = run_command(*command)

@@ -10,10 +10,9 @@ from cli.commands import COLUMNS, error_of, run_command, save_checkpoint, write_
 from cli.small_linkers import save_linker, write_knowledge
 
 import infuser
-from infuser.experiments.arms import choose
 from infuser.registry import METHODS
 from infuser.sources import Graph, Selective
-from infuser.tables.skipped import Place
+from infuser.tasks.splitting import subset
 
 
 def test_a_run_leaves_a_model_and_a_record(trained: Path) -> None:
@@ -106,12 +105,12 @@ def test_sampled_knowledge_is_saved_with_the_model(checkpoint: Path, task: Path,
 
 def test_few_examples_keep_the_labels_in_proportion_and_are_a_part_of_more() -> None:
     labels = ["rare"] * 10 + ["usual"] * 90
-    rows = [(Place(Path("x"), at), {"text": str(at), "label": label}) for at, label in enumerate(labels)]
-    few, more = (choose(rows, n, seed=3) for n in (20, 50))
-    assert [sum(row["label"] == "rare" for _, row in chosen) for chosen in (few, more)] == [2, 5]
-    assert {place for place, _ in few} < {place for place, _ in more}
-    assert {row["label"] for _, row in choose(rows, 2, seed=0)} == {"rare", "usual"}
-    assert choose(rows, 20, seed=4) != few and choose(rows, 100, seed=4) == rows
+    few, more = (subset(100, n, seed=3, strata=labels) for n in (20, 50))
+    assert [sum(labels[place] == "rare" for place in chosen) for chosen in (few, more)] == [2, 5]
+    assert set(few) < set(more)
+    assert {labels[place] for place in subset(100, 2, seed=0, strata=labels)} == {"rare", "usual"}
+    assert subset(100, 20, seed=4, strata=labels) != few
+    assert subset(100, 100, seed=4, strata=labels) == list(range(100))
 
 
 def test_a_head_for_other_labels_is_replaced(task: Path, tmp_path: Path) -> None:
@@ -216,4 +215,4 @@ def test_entities_of_a_knowledge_base_are_put_inside_by_name(
         assert infuser.load(tmp_path / "further" / "model").method.threshold == 0.25
     alone = error_of(*common, *base[:4], "--out", tmp_path / "other")
     assert f"--method {method} reads a knowledge base: give --candidates DIR and --vectors DIR" in alone
-    assert "kam reads ties between words" in error_of(*common, *base[2:], "--out", tmp_path / "other")
+    assert "kam reads links between words" in error_of(*common, *base[2:], "--out", tmp_path / "other")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -12,9 +12,10 @@ from experiments.small_bench import write_bench
 
 from infuser import Entities
 from infuser.errors import InputError
-from infuser.experiments.data import Data, marks_of, read_data, some, with_knowledge
-from infuser.experiments.making import make_sources, make_task
-from infuser.experiments.memory import forget_peak, peak_mib
+from infuser.experiments.arm import source_digests
+from infuser.experiments.data import annotate_part, shuffle_part
+from infuser.experiments.grid import make_sources, make_task, read_data
+from infuser.experiments.memory import peak_mib, reset_peak
 from infuser.experiments.settings import Bench, TaskEntry, read_bench
 from infuser.tasks.base import Example, Split, Task
 
@@ -39,19 +40,19 @@ def texts(examples: Sequence[Example]) -> set[str]:
 
 def test_what_is_held_out_is_not_trained_on_and_always_the_same() -> None:
     data = read_data(Numbers(""), entry(hold_out=0.25))
-    assert len(data.held_out) == 10 and len(data.train) == 30 and len(data.score) == 10
-    assert not texts(data.train) & texts(data.held_out)
+    assert len(data.dev) == 10 and len(data.train) == 30 and len(data.test) == 10
+    assert not texts(data.train) & texts(data.dev)
     assert read_data(Numbers(""), entry(hold_out=10)) == data
 
 
 def test_fewer_examples_are_a_part_of_more_and_leave_the_held_out_alone() -> None:
     many, few = (read_data(Numbers(""), entry(hold_out=10, n_train=n)) for n in (20, 5))
-    assert texts(few.train) < texts(many.train) and few.held_out == many.held_out and len(few.train) == 5
+    assert texts(few.train) < texts(many.train) and few.dev == many.dev and len(few.train) == 5
 
 
 def test_part_of_the_scored_split_is_the_same_for_all(tmp_path: Path) -> None:
-    scored = read_data(Numbers(""), entry(n_score=4)).score
-    assert len(scored) == 4 and scored == some(Numbers("").read("dev"), 4)
+    scored = read_data(Numbers(""), entry(n_score=4)).test
+    assert len(scored) == 4 and scored == read_data(Numbers(""), entry(n_score=4, hold_out=3)).test
 
 
 @dataclass(frozen=True)
@@ -64,20 +65,20 @@ class Grouped(Numbers):
 
 def test_groups_are_held_out_whole() -> None:
     data = read_data(Grouped(""), entry(hold_out=10))
-    groups = [{int(one["text"].split()[1]) // 5 for one in part} for part in (data.train, data.held_out)]
+    groups = [{int(one["text"].split()[1]) // 5 for one in part} for part in (data.train, data.dev)]
     assert not groups[0] & groups[1] and len(groups[1]) == 2
 
 
 def test_holding_out_everything_is_refused() -> None:
-    with pytest.raises(InputError, match=r"holds out 40 of 40"):
+    with pytest.raises(InputError, match=r"task.numbers.*40 of 40 training examples would be held out"):
         read_data(Numbers(""), entry(hold_out=40))
 
 
 def test_sizes_and_digests_are_told_and_change_with_the_data() -> None:
     data = read_data(Numbers(""), entry())
-    told = data.told("dev")
+    told = data.describe()
     assert told["train"]["n"] == 36 and told["score"]["split"] == "dev"
-    changed = Data([{**data.train[0], "label": 7}, *data.train[1:]], data.held_out, data.score).told("dev")
+    changed = replace(data, train=[{**data.train[0], "label": 7}, *data.train[1:]]).describe()
     assert changed["train"]["digest"] != told["train"]["digest"] and changed["score"] == told["score"]
 
 
@@ -91,8 +92,8 @@ def spans_of(found: Any) -> list[str]:
 
 def test_every_choice_gets_its_own_annotations() -> None:
     part = choices(["Bern", "Rome"])
-    known = with_knowledge(Data(part, [], part), [NAMES], placebo=False, cache=None)
-    assert [[spans_of(found) for found in one["annotations"]] for one in known.train] == [
+    known = annotate_part(part, [NAMES], None)
+    assert [[spans_of(found) for found in one["annotations"]] for one in known] == [
         [["Bern", "Bern"], ["Bern"]],
         [["Rome", "Rome"], ["Rome"]],
     ]
@@ -103,9 +104,8 @@ def test_the_placebo_gives_each_example_the_knowledge_of_another() -> None:
         {"text": text, "pair": None, "label": 0}
         for text in ("Bern shines", "we left Rome", "they all came to Oslo", "nothing at all")
     ]
-    true, false = (
-        with_knowledge(Data(part, [], part), [NAMES], placebo=placebo, cache=None).train for placebo in (False, True)
-    )
+    true = annotate_part(part, [NAMES], None)
+    false = shuffle_part(true, seed=0)
     assert sorted(len(one["annotations"][0].spans) for one in true) == sorted(
         len(one["annotations"][0].spans) for one in false
     )
@@ -115,16 +115,16 @@ def test_the_placebo_gives_each_example_the_knowledge_of_another() -> None:
 
 def test_the_placebo_of_choices_keeps_one_tuple_for_each_choice() -> None:
     part = choices(["Bern", "Rome", "Oslo"])
-    moved = with_knowledge(Data(part, [], part), [NAMES], placebo=True, cache=None).train
+    moved = shuffle_part(annotate_part(part, [NAMES], None), seed=0)
     assert all(len(one["annotations"]) == 2 for one in moved)
     assert all(found[0].text.startswith("Who saw") for one in moved for found in one["annotations"])
 
 
 def test_annotations_are_remembered_between_calls(tmp_path: Path) -> None:
     part: list[Example] = [{"text": "Bern shines", "pair": None, "label": 0}]
-    first = with_knowledge(Data(part, [], part), [NAMES], placebo=False, cache=tmp_path)
+    first = annotate_part(part, [NAMES], tmp_path)
     assert any(tmp_path.iterdir())
-    assert with_knowledge(Data(part, [], part), [NAMES], placebo=False, cache=tmp_path) == first
+    assert annotate_part(part, [NAMES], tmp_path) == first
 
 
 @pytest.fixture
@@ -133,10 +133,10 @@ def bench(tmp_path: Path) -> Bench:
 
 
 def test_sources_are_made_from_their_tables_and_marked_by_content(bench: Bench, tmp_path: Path) -> None:
-    before = marks_of(make_sources(bench, bench.arms["kam"]))
+    before = source_digests(make_sources(bench, bench.arms["kam"]))
     assert len(set(before)) == 2
     (tmp_path / "entities.txt").write_text("other\n", encoding="utf-8")
-    after = marks_of(make_sources(bench, bench.arms["kam"]))
+    after = source_digests(make_sources(bench, bench.arms["kam"]))
     assert after[0] == before[0] and after[1] != before[1]
 
 
@@ -154,7 +154,7 @@ def test_a_task_is_made_with_its_paths_and_an_unknown_field_is_named(bench: Benc
 
 
 def test_the_peak_of_memory_is_that_of_the_work_since() -> None:
-    forget_peak()
+    reset_peak()
     before = peak_mib()
     block = bytearray(64 * 2**20)
     block[::4096] = b"x" * len(block[::4096])  # touched, or the system does not give it

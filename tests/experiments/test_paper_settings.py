@@ -14,7 +14,7 @@ import pytest
 import infuser.methods
 import infuser.sources
 import infuser.tasks.catalogue  # noqa: F401
-from infuser.experiments.making import make_task
+from infuser.experiments.grid import make_task
 from infuser.experiments.settings import Bench, read_bench
 from infuser.experiments.summary import summarise
 from infuser.registry import METHODS, SOURCES, TASKS

@@ -7,9 +7,9 @@ import pytest
 from experiments.small_bench import SETTINGS, write_bench
 
 from infuser.errors import InputError
-from infuser.experiments.cells import Cell, Results, all_cells, best_trial, digest, grid, made_with, trials_of
-from infuser.experiments.expanding import ablate, sweep
-from infuser.experiments.settings import Arm, Bench, only, read_bench
+from infuser.experiments.grid import all_cells, best_trial, keep_settings, make_cell, read_settings, trials
+from infuser.experiments.settings import ArmEntry, Bench, only, read_bench
+from infuser.experiments.variations import ablate, sweep
 
 
 @pytest.fixture
@@ -36,8 +36,8 @@ def test_a_method_like_another_takes_over_its_keys_and_keeps_its_own(bench: Benc
 
 
 def test_settings_written_as_json_are_read_back_as_they_were(bench: Bench, tmp_path: Path) -> None:
-    Results(tmp_path / "run").keep_settings(bench)
-    assert Results(tmp_path / "run").settings() == bench
+    keep_settings(tmp_path / "run", bench)
+    assert read_settings(tmp_path / "run") == bench
 
 
 @pytest.mark.parametrize(
@@ -111,7 +111,7 @@ def test_what_cannot_be_varied_is_said(bench: Bench) -> None:
         sweep(bench, "plain", "alpha", [0.1])
     with pytest.raises(InputError, match="different values"):
         sweep(bench, "kam", "alpha", [1, 1.0])
-    one = replace(bench, arms={**bench.arms, "own": Arm("own", "ernie", sources=("graph",))})
+    one = replace(bench, arms={**bench.arms, "own": ArmEntry("own", "ernie", sources=("graph",))})
     with pytest.raises(InputError, match="Nothing can be left out"):
         ablate(one, "own")
 
@@ -119,11 +119,11 @@ def test_what_cannot_be_varied_is_said(bench: Bench) -> None:
 def test_a_cell_is_known_by_its_settings_and_not_by_its_name(bench: Bench) -> None:
     same = replace(bench, arms={**bench.arms, "again": replace(bench.arms["kam"], name="again")})
     swept = sweep(bench, "kam", "alpha", [0.2, 0.4, 0])
-    digests = {name: digest(made, Cell("tiny", name, "ads", 0)) for made in (same, swept) for name in made.arms}
+    digests = {name: make_cell(made, "tiny", name, "ads", 0).digest for made in (same, swept) for name in made.arms}
     assert digests["kam"] == digests["again"] == digests["kam alpha=0.2"], "0.2 is the default"
     assert len({digests[name] for name in ("plain", "kam", "placebo", "kam alpha=0.4", "kam alpha=0")}) == 5
     as_float = sweep(bench, "kam", "alpha", [0.0])
-    assert digest(as_float, Cell("tiny", "kam alpha=0", "ads", 0)) == digests["kam alpha=0"], "0 is 0.0"
+    assert make_cell(as_float, "tiny", "kam alpha=0", "ads", 0).digest == digests["kam alpha=0"], "0 is 0.0"
 
 
 @pytest.mark.parametrize(
@@ -134,29 +134,29 @@ def test_any_setting_that_decides_the_result_makes_another_cell(
     bench: Bench, tmp_path: Path, old: str, new: str
 ) -> None:
     other = read_bench(write_bench(tmp_path, replaced=(old, new)))
-    cell = Cell("tiny", "kam", "ads", 0)
-    assert made_with(bench, cell) != made_with(other, cell)
+    one, another = (make_cell(made, "tiny", "kam", "ads", 0) for made in (bench, other))
+    assert one == another and one.digest != another.digest
 
 
 def test_every_method_is_tuned_by_the_same_trials_and_parts_by_those_of_the_whole(tmp_path: Path) -> None:
     bench = read_bench(
         write_bench(tmp_path, "\n[tune]\nlearning_rate = [0.1, 0.01]\nbatch_size = [4, 8]\nepochs = 1\n")
     )
-    assert grid(bench) == [{"learning_rate": rate, "batch_size": size} for rate in (0.1, 0.01) for size in (4, 8)]
-    assert len(trials_of(bench, Cell("tiny", "plain", "ads", 1))) == 4
+    assert trials(bench) == [{"learning_rate": rate, "batch_size": size} for rate in (0.1, 0.01) for size in (4, 8)]
+    assert len(make_cell(bench, "tiny", "plain", "ads", 1).after) == 4
     taken = ablate(bench, "kam", ["graph"])
-    of_part, of_whole = (trials_of(taken, Cell("tiny", name, "ads", 1)) for name in ("kam without graph", "kam"))
-    assert of_part == of_whole and of_part[0] == Cell("tiny", "kam", "ads", 0, trial=0)
+    of_part, of_whole = (make_cell(taken, "tiny", name, "ads", 1).after for name in ("kam without graph", "kam"))
+    assert of_part == of_whole and of_part[0] == make_cell(bench, "tiny", "kam", "ads", 0, trial=0)
 
 
 def test_the_best_trial_is_the_highest_or_the_lowest_and_of_equals_the_first() -> None:
-    results = [{"scores": {"m": value}} for value in (0.2, 0.7, 0.7, 0.1)]
-    assert best_trial(results, metric="m", higher_is_better=True) == 1
-    assert best_trial(results, metric="m", higher_is_better=False) == 3
+    results = [{"scores": {"auc": value, "mse": value}} for value in (0.2, 0.7, 0.7, 0.1)]
+    assert best_trial(results, metric="auc") == 1
+    assert best_trial(results, metric="mse") == 3
     diverged = [{"scores": {}}, *results]
-    assert best_trial(diverged, metric="m", higher_is_better=True) == 2
+    assert best_trial(diverged, metric="auc") == 2
     with pytest.raises(InputError, match="All 1 trials diverged"):
-        best_trial(diverged[:1], metric="m", higher_is_better=True)
+        best_trial(diverged[:1], metric="auc")
 
 
 def test_a_part_of_a_bench_keeps_the_baseline(bench: Bench) -> None:

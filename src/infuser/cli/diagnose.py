@@ -12,17 +12,17 @@ from rich.table import Table
 from rich.text import Text
 
 from infuser.cli.console import loading
-from infuser.cli.diagnose_runs import FOLDER, Arms, complete, sort_runs
 from infuser.cli.sources import CacheFolder, NoCache, chosen_cache
-from infuser.cli.telling import annotate
+from infuser.cli.train_output import Coverage
 from infuser.errors import InputError
-from infuser.experiments.arms import DEV_SHUFFLING, PLACEBO, PLAIN, Data
 from infuser.tables.examples import number_labels, read_all_examples
 from infuser.words import counted
 
 if TYPE_CHECKING:
     from infuser.analysis.diagnose.result import Diagnosis
+    from infuser.analysis.diagnose.runs import Arms
     from infuser.cli.diagnose_parts import Question
+    from infuser.experiments.data import Data
 
 _SIZES = (0.1, 0.3)
 _SHARES = (0.1, 0.2, 0.3, 0.4, 0.5)
@@ -84,15 +84,25 @@ def diagnose(
     if not 0 <= shares[0] <= shares[-1] <= 1:
         raise InputError(f"--corrupt takes shares between 0 and 1, not {shares[0] or shares[-1]:g}.")
     kept = chosen_cache(cache, no_cache)
+    from infuser.analysis.diagnose.runs import FOLDER, complete, sort_runs
+
     arms = sort_runs(runs)
-    read = arms.first.read_data()
+    read = arms.first.again().data
     test = _test_examples(arms, read, data)
     try:
         with loading(told, "torch and transformers"):
             from infuser.cli.diagnose_parts import diagnose as find_out
             from infuser.reports.diagnosis_page import write_diagnosis
-        question = _question(arms, read, test, frequencies, shares, kept, console)
-        smaller = complete(arms, sizes or _SIZES, training=not no_training, cache=kept)
+            from infuser.training.steps import print_steps
+        question = _question(arms, read, test, frequencies, shares, kept)
+        smaller = complete(
+            arms,
+            sizes or _SIZES,
+            training=not no_training,
+            cache=kept,
+            report=lambda line: told.print(line, highlight=False),
+            progress=True if told.is_terminal else print_steps,
+        )
         found = find_out(arms, smaller, question, told)
     except KeyboardInterrupt as error:
         told.print("\nStopped. The same command goes on with what is trained.")
@@ -106,11 +116,12 @@ def diagnose(
 def _test_examples(arms: Arms, read: Data, data: Path | None) -> list[dict[str, Any]]:
     """Return the examples of --data, or the dev examples if they are the same for all runs."""
     if data is not None:
-        return number_labels(read_all_examples(data, arms.first.files.columns), read.labels)
-    if arms.first.files.dev is None and len(arms.infused) > 1:
+        return number_labels(read_all_examples(data, arms.first.columns), read.labels)
+    if not arms.same_dev():
         raise InputError(
-            "These runs have no dev file: each held out another tenth of its training examples, so there are no test "
-            "examples that none of them was trained on. Give some with --data FILE."
+            "These runs have no dev file, and each held out another tenth of its training examples (as infuser did "
+            "before it had a data seed), so there are no test examples that none of them was trained on. Give some "
+            "with --data FILE."
         )
     return read.dev
 
@@ -122,33 +133,31 @@ def _question(
     frequencies: Path | None,
     shares: Sequence[float],
     cache: Path | None,
-    console: Console,
 ) -> Question:
     """Ask the sources of the first run about test and training texts, and count entities; all before any training."""
     import infuser
     from infuser.cli.diagnose_parts import Question
+    from infuser.experiments.data import PART_SEEDS, annotate_part
     from infuser.sources.entity_statistics import count_entities, read_counts
     from infuser.sources.selective import Selective, bare
     from infuser.stats.metrics import get_metric
 
     metric = get_metric(arms.first.made_with["metric"])
     metric.check_labels([example["label"] for example in test])
-    collator = infuser.load(arms.first.run.model).collator()
-    quiet = Console(quiet=True)
-    known = annotate(console, collator, test, "test", cache)
-    train = annotate(quiet, collator, read.train, "training", cache)
+    sources = list(infuser.load(arms.first.run.model).sources)
+    known, train = (annotate_part(part, sources, cache, progress=None) for part in (test, read.train))
+    Coverage().print("test", sources, [example["annotations"] for example in known])
     everything, counted_in = known, train
-    if any(isinstance(source, Selective) for source in collator.sources):
-        collator.sources = tuple(bare(source) for source in collator.sources)
-        everything = annotate(quiet, collator, test, "test", cache)
-        counted_in = annotate(quiet, collator, read.train, "training", cache)
+    if any(isinstance(source, Selective) for source in sources):
+        sources = [bare(source) for source in sources]
+        everything, counted_in = (annotate_part(part, sources, cache, progress=None) for part in (test, read.train))
     if frequencies is None:
         counts: Mapping[str, int] = count_entities(example["annotations"] for example in counted_in)
     else:
         counts = read_counts(frequencies)
     entities = [example["annotations"] for example in everything]
     # the placebo's weights were chosen on dev examples that were shuffled like this
-    shuffling = DEV_SHUFFLING if test is read.dev else DEV_SHUFFLING + 1
+    shuffling = PART_SEEDS["dev" if test is read.dev else "test"]
     return Question(known, train, read.labels, metric, entities, counts, shares, shuffling)
 
 
@@ -159,6 +168,7 @@ def _with_remarks(
     from dataclasses import replace
     from datetime import UTC, datetime
 
+    from infuser.experiments.arm import PLACEBO, PLAIN
     from infuser.versions import installed_versions
 
     notes = list(found.notes)
@@ -207,12 +217,12 @@ def _facts(
     found: Diagnosis, arms: Arms, question: Question, data: Path | None, frequencies: Path | None
 ) -> dict[str, str]:
     reached = found.corruption[arms.method][0][1]
-    made_with, files = arms.first.made_with, arms.first.files
+    made_with = arms.first.made_with
     return {
         "Runs": ", ".join(str(run.run.folder) for _, run in sorted(arms.infused.items())),
         "Encoder": made_with["checkpoint"],
         "Knowledge": ", ".join(made_with["knowledge"]),
-        "Training examples": f"{len(question.train):,}, {files.data.name}",
+        "Training examples": f"{len(question.train):,}, {arms.first.table.name}",
         "Test examples": f"{len(question.test):,}, {'the dev examples' if data is None else data.name}",
         "How frequent an entity is": (
             "in how many training texts it occurs" if frequencies is None else f"as counted in {frequencies}"

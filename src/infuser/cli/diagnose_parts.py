@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -11,10 +12,12 @@ from numpy.typing import NDArray
 from rich.console import Console
 
 from infuser.analysis.diagnose.result import Diagnosis
+from infuser.analysis.diagnose.runs import Arms
 from infuser.cli.console import loading
-from infuser.cli.diagnose_runs import Arms, Trained
 from infuser.errors import CheckpointError
-from infuser.experiments.arms import PLACEBO, PLAIN, shuffled
+from infuser.experiments.arm import PLACEBO, PLAIN
+from infuser.experiments.data import shuffle_part
+from infuser.experiments.train import TrainedRun
 from infuser.stats.comparison import ArmScores, compare
 from infuser.stats.metrics import Metric
 from infuser.types import Annotations
@@ -72,7 +75,7 @@ def _logits(probabilities: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.log(np.maximum(probabilities, 1e-300))
 
 
-def diagnose(arms: Arms, smaller: Mapping[int, Trained], question: Question, told: Console) -> Diagnosis:
+def diagnose(arms: Arms, smaller: Mapping[int, TrainedRun], question: Question, told: Console) -> Diagnosis:
     """Ask every model and put the answers together; without a whole seed of all three arms nothing is compared."""
     import infuser
     from infuser.analysis.diagnose.buckets import buckets, entity_frequency
@@ -110,7 +113,7 @@ def diagnose(arms: Arms, smaller: Mapping[int, Trained], question: Question, tol
     )
     frequency = entity_frequency(question.entities, question.frequencies)
     found = Diagnosis(
-        title=f"Does the knowledge help? {arms.method}, {arms.first.files.data.name}",
+        title=f"Does the knowledge help? {arms.method}, {Path(arms.first.record['files']['data']['path']).name}",
         comparison=comparison,
         metric=question.metric.name.replace("auc", "AUC"),
         buckets=buckets(scored, question.truth, frequency, metric=question.metric),
@@ -137,7 +140,7 @@ def diagnose(arms: Arms, smaller: Mapping[int, Trained], question: Question, tol
     )
 
 
-def _runs_of(arms: Arms, names: Sequence[str]) -> list[tuple[str, dict[int, Trained]]]:
+def _runs_of(arms: Arms, names: Sequence[str]) -> list[tuple[str, dict[int, TrainedRun]]]:
     return [(name, {PLAIN: arms.plain, PLACEBO: arms.placebo}.get(name, arms.infused)) for name in names]
 
 
@@ -161,7 +164,7 @@ def _ask(
             infused = infuser.load(runs[seed].run.model)
             if name == PLACEBO:
                 asked.answers[name].append(
-                    answers(infused, shuffled(question.test, seed=question.shuffling), infused.collator())
+                    answers(infused, shuffle_part(question.test, seed=question.shuffling), infused.collator())
                 )
                 continue
             asked.answers[name].append(answers(infused, question.test, infused.collator()))
@@ -173,7 +176,7 @@ def _ask(
     return asked
 
 
-def _open_plain(run: Trained) -> tuple[Any, Any]:
+def _open_plain(run: TrainedRun) -> tuple[Any, Any]:
     from infuser.hosts.loading import load_model, load_tokenizer
     from infuser.opening import plain_collator
 
@@ -200,7 +203,7 @@ def _by_share(curves: Sequence[Sequence[tuple[float, float]]]) -> list[tuple[flo
     return [(points[0][0], [value for _, value in points]) for points in zip(*curves, strict=True)]
 
 
-def _angles(run: Trained, infused: Infused, told: Console) -> tuple[dict[str, list[tuple[float, float]]], list[str]]:
+def _angles(run: TrainedRun, infused: Infused, told: Console) -> tuple[dict[str, list[tuple[float, float]]], list[str]]:
     from infuser.analysis.diagnose.angles import corresponding_angles
     from infuser.hosts.checkpoints import find_checkpoint
     from infuser.hosts.loading import load_model
@@ -214,7 +217,7 @@ def _angles(run: Trained, infused: Infused, told: Console) -> tuple[dict[str, li
 
 
 def _spectra(
-    arms: Arms, smaller: Mapping[int, Trained], first: Infused, seed: int, question: Question, *, compared: bool
+    arms: Arms, smaller: Mapping[int, TrainedRun], first: Infused, seed: int, question: Question, *, compared: bool
 ) -> dict[str, list[float]]:
     """Return the singular values of the test features for each number of training examples, few first."""
     import infuser

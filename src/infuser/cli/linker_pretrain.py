@@ -61,7 +61,7 @@ def pretrain(
 
     documents = read_document_windows(corpus, text_column, limit, max_words)
     with loading(Console(stderr=True), "the model"):
-        from infuser.experiments.run_folder import Run
+        from infuser.experiments.run_folder import RunFolder
         from infuser.linking import training
         from infuser.linking.inference import bases_of, load_linker
         from infuser.linking.masking import joint_examples
@@ -88,7 +88,7 @@ def pretrain(
     )
     made_with = training.describe_run(settings, loss=loss, model=model, copies=epochs, max_words=max_words)
     made_with |= {"corpus": digest_texts(documents), "weights": digest(infused.model.state_dict())[:12]}
-    run = Run(out)
+    run = RunFolder(out)
     run.begin(made_with, restart=restart)
     with resumable():
         result = training.pretrain(

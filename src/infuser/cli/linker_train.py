@@ -100,7 +100,7 @@ def train(
     with loading(Console(stderr=True), checkpoint) as progress:
         import transformers
 
-        from infuser.experiments.run_folder import Run
+        from infuser.experiments.run_folder import RunFolder
         from infuser.hosts.checkpoints import find_checkpoint, is_infused
         from infuser.infused import infuse
         from infuser.linking import training
@@ -120,7 +120,7 @@ def train(
     made_with = training.describe_run(
         settings, base, loss=loss, checkpoint=checkpoint, task=task, method=asdict(method), max_words=max_words
     )
-    run = Run(out)
+    run = RunFolder(out)
     run.begin(made_with | {"links": digest_texts(linked), "corpus": digest_texts(unlabelled)}, restart=restart)
     results = {}
     for stage in stages:

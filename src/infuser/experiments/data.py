@@ -1,119 +1,262 @@
-"""The examples of a task as a cell reads them: chosen once for all seeds, with what the sources found in them."""
+"""The examples of an experiment: train, dev and test, split once for all seeds, and annotated once for all cells."""
 
 from __future__ import annotations
 
-import random
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from infuser.errors import InputError
+from infuser.experiments.arm import Arm, select_sources
 from infuser.experiments.placebo import shuffle
-from infuser.experiments.settings import TaskEntry
 from infuser.files import digest_of
 from infuser.signals.examples import InputRow, read_rows
-from infuser.sources.annotating.cache import flush_caches, with_cache
-from infuser.sources.annotating.fingerprints import describe
-from infuser.tasks.base import Example, Task
+from infuser.sources.annotating.cache import annotate_cached
+from infuser.tables.examples import Columns
+from infuser.tasks.base import Example, Split, Task, class_options
+from infuser.tasks.splitting import DATA_SEED, hold_out, subset
+from infuser.tasks.tabular import Table, usual_metrics
 from infuser.types import Annotations, Source
-
-_AT_ONCE = 256
-_CHOICE_SEED = 0
-"""Decides which examples are held out and which few are used: the same for every seed, so that pairs are pairs."""
 
 
 @dataclass(frozen=True)
 class Data:
-    """The three parts that a cell reads."""
+    """The three parts of an experiment. Training reads `train`, epochs are chosen on `dev`, `test` is scored."""
 
+    task: Task
+    """How examples are answered and scored."""
     train: list[Example]
-    held_out: list[Example]
-    """Chooses epochs and settings."""
-    score: list[Example]
+    dev: list[Example]
+    """Empty where the last epoch is kept."""
+    test: list[Example]
+    scored: str = "test"
+    """Which split `test` is; "dev" if there is no other, so that the examples that chose the epochs are scored."""
+    files: Mapping[str, Path | None] = field(default_factory=dict, compare=False)
+    """The files that it was read from, if it was."""
 
-    def told(self, split: str) -> dict[str, Any]:
-        """Return sizes and digests for the result of a cell."""
-        named = {"train": self.train, "held_out": self.held_out, "score": self.score}
-        told = {name: {"n": len(part), "digest": digest_of(part, default=repr)} for name, part in named.items()}
-        return {**told, "score": {"split": split, **told["score"]}}
+    @classmethod
+    def from_task(
+        cls,
+        task: Task,
+        *,
+        score_on: Split = "dev",
+        hold_out: float = 0.1,
+        n_train: int | None = None,
+        n_test: int | None = None,
+    ) -> Self:
+        """Read a task; a share of train (from 1 on: a number) chooses epochs, unless the task has a dev part for it."""
+        test = _some(task, task.read(score_on), n_test)
+        if not task.learns:
+            return cls(task, [], [], test, score_on)
+        train, dev = task.read("train"), task.dev_beside(score_on)
+        if dev is None:
+            train, dev = _divided(task, train, hold_out)
+        return cls(task, _some(task, train, n_train), dev, test, score_on)
+
+    @classmethod
+    def from_table(
+        cls,
+        train: str | Path,
+        *,
+        dev: str | Path | None = None,
+        test: str | Path | None = None,
+        columns: Columns | None = None,
+        metric: str | None = None,
+        n_train: int | None = None,
+        seed: int = DATA_SEED,
+    ) -> Self:
+        """Read tables with the columns text, label and perhaps pair.
+
+        Without `dev`, a stratified tenth of the training rows is held out by the data seed. Without `test`, dev is
+        scored. `n_train` keeps so many training rows, labels in proportion.
+        """
+        columns = columns or Columns(label="label")
+        task = Table(
+            str(Path(train).parent),
+            train=Path(train).name,
+            dev=None if dev is None else str(Path(dev).absolute()),
+            test=None if test is None else str(Path(test).absolute()),
+            text=columns.text,
+            pair=columns.pair,
+            label=columns.label or "label",
+            metric=metric,
+            held_out=("dev",),
+            seed=seed,
+        )
+        rows, held = task.read("train"), task.read("dev")
+        if n_train is not None:
+            n_labels = len(set(task.strata(rows) or ()))
+            if not n_labels <= n_train <= len(rows):
+                raise InputError(
+                    f"{n_train} training examples were asked for, but there are {len(rows)} of {n_labels} labels. Give "
+                    f"a number from {n_labels} to {len(rows)}."
+                )
+        files = {"data": Path(train), "dev": None if dev is None else Path(dev)}
+        if test is not None:
+            files["test"] = Path(test)
+        scored = held if test is None else task.read("test")
+        return cls(task, _some(task, rows, n_train, seed), held, scored, "dev" if test is None else "test", files)
+
+    @classmethod
+    def from_examples(
+        cls,
+        train: Sequence[Example],
+        dev: Sequence[Example] | None = None,
+        test: Sequence[Example] | None = None,
+        *,
+        labels: Sequence[str] | None = None,
+        metric: str | None = None,
+    ) -> Self:
+        """Take examples as they are: mappings with text, label (0, 1, ...) and perhaps pair; `labels` names classes."""
+        n_labels = 1 + max(int(example["label"]) for example in train)
+        task = _Examples("", tuple(labels or map(str, range(n_labels))), metric)
+        rows, held = _divided(task, list(train), 0.1) if dev is None else (list(train), list(dev))
+        return cls(task, rows, held, list(held if test is None else test), "dev" if test is None else "test")
+
+    @property
+    def metric(self) -> str:
+        """The metric that chooses epochs and settings."""
+        return self.task.metrics[0]
+
+    @property
+    def labels(self) -> list[str]:
+        """Names of the classes; empty for tasks that have none."""
+        names: Mapping[int, str] = self.task.head_options().get("id2label", {})
+        return [names[place] for place in sorted(names)]
+
+    def describe(self) -> dict[str, Any]:
+        """Return sizes and digests of the parts."""
+        parts = {"train": self.train, "held_out": self.dev, "score": self.test}
+        about = {name: {"n": len(part), "digest": digest_of(part, default=repr)} for name, part in parts.items()}
+        return {**about, "score": {"split": self.scored, **about["score"]}}
+
+    def golds(self, part: Sequence[Example] | None = None) -> list[Any] | None:
+        """Return the right answers to the test part, or to another one; None if one is hidden."""
+        try:
+            return [self.task.gold(example) for example in (self.test if part is None else part)]
+        except KeyError:
+            return None
 
 
-def read_data(task: Task, entry: TaskEntry) -> Data:
-    """Read the parts of a task; what is held out of the training part, and which few are used, is chosen once."""
-    score = some(task.read(entry.score_on), entry.n_score)  # type: ignore[arg-type]
-    if not task.learns:
-        return Data([], [], score)
-    every = task.read("train")
-    n_held = round(entry.hold_out if entry.hold_out >= 1 else entry.hold_out * len(every))
-    if n_held >= len(every):
-        raise InputError(f"[task.{entry.name}] holds out {n_held} of {len(every)} training examples. Hold out fewer.")
-    order = _drawn(len(every), task.held_out_groups(every))
-    kept = sorted(order[n_held:][: entry.n_train])
-    return Data([every[at] for at in kept], [every[at] for at in sorted(order[:n_held])], score)
+@dataclass(frozen=True)
+class _Examples(Task):
+    """Classification of examples in memory."""
+
+    labels: tuple[str, ...] = ()
+    metric: str | None = None
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        usual = usual_metrics(len(self.labels))
+        return usual if self.metric is None else tuple(dict.fromkeys((self.metric, *usual)))
+
+    def head_options(self) -> dict[str, Any]:
+        return class_options(self.labels)
 
 
-def _drawn(n: int, groups: Sequence[Hashable] | None) -> list[int]:
-    """Return the places of examples in an order by chance; those of a group stay together."""
-    members: dict[Hashable, list[int]] = {}
-    for place in range(n):
-        members.setdefault(place if groups is None else groups[place], []).append(place)
-    order = list(members)
-    random.Random(_CHOICE_SEED).shuffle(order)
-    return [place for group in order for place in members[group]]
+def _divided(task: Task, examples: list[Example], share: float) -> tuple[list[Example], list[Example]]:
+    n_held = round(share if share >= 1 else share * len(examples))
+    if n_held >= len(examples):
+        raise InputError(f"{n_held} of {len(examples)} training examples would be held out. Hold out fewer.")
+    if n_held == 0:
+        return examples, []
+    strata, groups = task.strata(examples), task.held_out_groups(examples)
+    held = hold_out(len(examples), share=share, strata=strata, groups=groups)
+    return [one for place, one in enumerate(examples) if place not in held], [examples[place] for place in sorted(held)]
 
 
-def some(examples: list[Example], n: int | None) -> list[Example]:
-    """Return so many of the examples, always the same ones; None returns all."""
-    if n is None or n >= len(examples):
-        return examples
-    return [examples[at] for at in sorted(random.Random(_CHOICE_SEED).sample(range(len(examples)), n))]
+def _some(task: Task, examples: list[Example], n: int | None, seed: int = DATA_SEED) -> list[Example]:
+    return [examples[place] for place in subset(len(examples), n, seed=seed, strata=task.strata(examples))]
 
 
-def marks_of(sources: Sequence[Source]) -> list[str]:
-    """Return what tells each source from one that knows something else."""
+def fewer(data: Data, n_train: int | None) -> Data:
+    """Return the data with so many training examples, labels in proportion; fewer are a part of more."""
+    return data if n_train is None else replace(data, train=_some(data.task, data.train, n_train))
+
+
+PART_SEEDS = {"train": 0, "dev": 1, "test": 2}
+"""Seeds by which the placebo shuffles the knowledge of each part."""
+
+
+@dataclass
+class Annotator:
+    """Annotates data for arms: each source reads each text once, whatever arms and seeds ask for it.
+
+    Annotations are cached on disk in `cache` and, for the data at hand, in memory.
+    """
+
+    cache: Path | None = None
+    report: Callable[[str, list[Source], Sequence[tuple[Annotations, ...]]], None] | None = None
+    """Called with the name of a part, the sources, and the annotations of its texts."""
+    progress: bool | None = False
+    """Show a progress bar; None shows it on terminals."""
+    _data: Data | None = None
+    _known: dict[Any, tuple[Arm, Data]] = field(default_factory=dict)
+
+    def annotate(self, data: Data, arm: Arm) -> tuple[Arm, Data]:
+        """Return the arm with the sources it trains with (they may select), and the data with their annotations."""
+        if arm.method is None:
+            return arm, data
+        if data is not self._data:
+            self._data, self._known = data, {}
+        key = (*map(id, arm.sources), arm.shuffled, arm.select if isinstance(arm.select, str) else id(arm.select))
+        if key not in self._known:
+            sources = arm.sources
+            if arm.select is not None:
+                bare = annotate_part(data.train, sources, self.cache, progress=self.progress)
+                sources = select_sources(arm, [found for example in bare for found in rows_of(example)])
+            self._known[key] = replace(arm, sources=sources, select=None), self._annotated(data, sources, arm.shuffled)
+        annotated, with_knowledge = self._known[key]
+        return replace(annotated, name=arm.name, method=arm.method, spectral=arm.spectral), with_knowledge
+
+    def _annotated(self, data: Data, sources: Sequence[Source], shuffled: bool) -> Data:
+        parts: dict[str, Any] = {}
+        for name, seed in PART_SEEDS.items():
+            part: list[Example] = getattr(data, name)
+            if name == "test" and part is data.dev:
+                parts[name] = parts["dev"]
+                continue
+            known = annotate_part(part, sources, self.cache, progress=self.progress)
+            if self.report is not None and known:
+                self.report(name, list(sources), [found for example in known for found in rows_of(example)])
+            parts[name] = shuffle_part(known, seed=seed) if shuffled else known
+        return replace(data, **parts)
+
+
+def annotate_part(
+    examples: Sequence[Example], sources: Sequence[Source], cache: Path | None, *, progress: bool | None = False
+) -> list[Example]:
+    """Return examples with what the sources found in them; an example with several choices has one tuple for each."""
+    rows = [read_rows([example])[0] for example in examples]
+    texts = [row.joined for of_example in rows for row in of_example]
+    found = iter(annotate_cached(sources, texts, cache, progress=progress))
     return [
-        digest_of({key: part for key, part in describe(source).items() if key not in ("code", "versions")})
-        for source in sources
+        _with_annotations(example, [next(found) for _ in of_example])
+        for example, of_example in zip(examples, rows, strict=True)
     ]
 
 
-def with_knowledge(data: Data, sources: Sequence[Source], *, placebo: bool, cache: Path | None) -> Data:
-    """Return the data with what the sources found; the placebo gives each example what was found in another."""
-    asked = with_cache(sources, cache)
-    parts = []
-    for seed, part in enumerate((data.train, data.held_out, data.score)):
-        known = _annotated(part, asked) if part else []
-        parts.append(_shuffled(known, seed) if placebo and known else known)
-    flush_caches(asked)
-    return Data(*parts)
-
-
-def _annotated(examples: list[Example], sources: Sequence[Source]) -> list[Example]:
-    rows_of = [read_rows([example])[0] for example in examples]  # several rows for several choices
-    texts = [row.joined for rows in rows_of for row in rows]
-    found: list[tuple[Annotations, ...]] = []
-    for first in range(0, len(texts), _AT_ONCE):
-        found += zip(*(source.annotate(texts[first : first + _AT_ONCE]) for source in sources), strict=True)
-    left = iter(found)
-    return [_joined(example, [next(left) for _ in rows]) for example, rows in zip(examples, rows_of, strict=True)]
-
-
-def _joined(example: Example, found: list[tuple[Annotations, ...]]) -> Example:
-    several = any(isinstance(example.get(side), list | tuple) for side in ("text", "pair"))
-    return {**example, "annotations": found if several else found[0]}
-
-
-def _shuffled(examples: list[Example], seed: int) -> list[Example]:
+def shuffle_part(examples: Sequence[Example], *, seed: int) -> list[Example]:
     """Return annotated examples, each with the knowledge of another; a choice gets that of the same choice."""
     moved: list[list[tuple[Annotations, ...]]] = [[] for _ in examples]
-    rows_of: list[list[InputRow]] = [read_rows([example])[0] for example in examples]
-    for choice in range(max(map(len, rows_of))):
-        able = [place for place, rows in enumerate(rows_of) if choice < len(rows)]
-        rows = [rows_of[place][choice] for place in able]
-        breaks = [None if row.pair is None else len(row.text) for row in rows]
-        for place, found in zip(
-            able, shuffle([row.annotations or () for row in rows], breaks=breaks, seed=seed), strict=True
-        ):
-            moved[place].append(found)
-    return [_joined(example, found) for example, found in zip(examples, moved, strict=True)]
+    rows: list[list[InputRow]] = [read_rows([example])[0] for example in examples]
+    for choice in range(max(map(len, rows), default=0)):
+        places = [place for place, of_example in enumerate(rows) if choice < len(of_example)]
+        chosen = [rows[place][choice] for place in places]
+        breaks = [None if row.pair is None else len(row.text) for row in chosen]
+        found = [rows_of(examples[place])[choice] for place in places]
+        for place, one in zip(places, shuffle(found, breaks=breaks, seed=seed), strict=True):
+            moved[place].append(one)
+    return [_with_annotations(example, found) for example, found in zip(examples, moved, strict=True)]
+
+
+def rows_of(example: Example) -> list[tuple[Annotations, ...]]:
+    """Return the annotations of each row of an example: one, or one per choice."""
+    found = example["annotations"]
+    return list(found) if isinstance(found, list) else [found]
+
+
+def _with_annotations(example: Example, found: list[tuple[Annotations, ...]]) -> Example:
+    several = any(isinstance(example.get(side), list | tuple) for side in ("text", "pair"))
+    return {**example, "annotations": found if several else found[0]}

@@ -9,8 +9,8 @@ from pathlib import Path
 _STATUS, _RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
-def forget_peak() -> None:
-    """Let the peak start anew from now on, where the system can do that (Linux, GPUs); else it is the process's own."""
+def reset_peak() -> None:
+    """Reset the peak where the system can do that (Linux, GPUs); elsewhere it stays the process's own."""
     import torch
 
     with suppress(OSError):
@@ -20,7 +20,7 @@ def forget_peak() -> None:
 
 
 def peak_mib() -> float:
-    """Return the most memory held since `forget_peak`, in MiB: of the process, or of its GPU where there is one."""
+    """Return the most memory held since `reset_peak`, in MiB: of the process, or of its GPU where there is one."""
     import torch
 
     if torch.cuda.is_available():

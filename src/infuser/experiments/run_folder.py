@@ -1,24 +1,46 @@
-"""The folder of a training run and its record, train.json: what it was made with, and how it went."""
+"""Folders of experiments: of one training (`RunFolder`), and of many cells and their results (`Results`).
+
+RUN/train.json      what a training was made with and, once finished, its result
+RUN/checkpoints/    where a stopped training resumes
+RUN/model/          the trained model
+
+RUN/bench.json      the settings of a bench, complete
+RUN/trials/*.json   results of trials, by which every method was tuned
+RUN/cells/*.json    results of cells: task--host--method--seed--digest.json
+RUN/work/           checkpoints of cells under way
+RUN/locks/          who works on what; a process that dies releases its cell
+RUN/models/         models that were kept
+
+The digest of a cell is of the settings that decide its result and of nothing else. So a cell that was computed once is
+found again under any name, such as "kam" as "kam alpha=0.2", and changed settings give new cells beside the old ones.
+"""
 
 from __future__ import annotations
 
-import importlib.metadata
 import json
+import re
 import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from infuser.errors import InputError
-from infuser.files import whole_file
-from infuser.versions import __version__
+from infuser.files import held, write_whole
+from infuser.versions import installed_versions
+from infuser.work_folder import WorkFolder, differences, name_differences
 
-_PACKAGES = ("torch", "transformers", "accelerate", "tokenizers")
+if TYPE_CHECKING:
+    from infuser.experiments.cell import Cell
+
+FORMAT = 1
+RECORD = "train.json"
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
-    """Where the parts of a run lie."""
+@dataclass(frozen=True)
+class RunFolder:
+    """The folder of one training."""
 
     folder: Path
 
@@ -29,68 +51,127 @@ class Run:
 
     @property
     def checkpoints(self) -> Path:
-        """Where a run that was stopped goes on."""
+        """Where a stopped training resumes."""
         return self.folder / "checkpoints"
 
     @property
     def record(self) -> Path:
-        """What the run was made with and how it went."""
-        return self.folder / "train.json"
+        """What the training was made with, and its result."""
+        return self.folder / RECORD
 
-    def begin(self, made_with: dict[str, Any], *, restart: bool, files: dict[str, Any] | None = None) -> None:
-        """Write down what the run is made with, or see that it is the same as what was begun here before.
+    @property
+    def _work(self) -> WorkFolder:
+        return WorkFolder(self.folder, record=RECORD, parts=("model", "checkpoints/*"), shared=True)
 
-        `files` says where the data lie, so that they can be read again; that alone makes no other run.
+    def locked(self) -> AbstractContextManager[None]:
+        """Lock the folder until the end; InputError if another process trains in it."""
+        return self._work.locked()
+
+    def begin(
+        self, made_with: Mapping[str, Any], *, restart: bool = False, files: Mapping[str, Any] | None = None
+    ) -> None:
+        """Record what the training is made with, or raise if another one was begun here.
+
+        `files` says where the data lie, so that they can be read again; they are not compared.
         """
-        begun = self.model.exists() or (self.checkpoints.exists() and any(self.checkpoints.iterdir()))
-        if begun and not self.record.exists():
-            raise InputError(f"{self.folder} holds a model or checkpoints, but no train.json. Choose another --out.")
-        if begun and restart:
-            for part in (self.model, self.checkpoints):
-                shutil.rmtree(part, ignore_errors=True)
-        elif begun:
-            self._compare(made_with)
-            self._write({**self.read(), "files": files})
-            return
-        versions = {"infuser": __version__} | {name: importlib.metadata.version(name) for name in _PACKAGES}
-        self._write({"finished": False, "made_with": made_with, "files": files, "versions": versions})
+        finished = self.is_finished() and not restart
+        versions = installed_versions()
+        self._work.begin(made_with, restart=restart, finished=finished, files=files, versions=versions)
 
-    def finish(self, result: dict[str, Any]) -> None:
-        """Add how the run went."""
-        self._write({**self.read(), "finished": True, "result": result})
+    def finish(self, result: Mapping[str, Any], **more: Any) -> None:
+        """Add the result of training to the record, and more if there is."""
+        self._work.update(finished=True, result=dict(result), **more)
 
     def is_finished(self) -> bool:
-        """Tell whether a run was trained here to its end."""
+        """Return whether a training reached its end here."""
         return self.record.exists() and self.model.exists() and self.read().get("finished") is True
 
-    def differs(self, made_with: dict[str, Any]) -> list[str]:
-        """Return what sets the run that was begun here apart from one that is made with this."""
-        before, now = self.read().get("made_with", {}), json.loads(json.dumps(made_with))
-        return [f"{name} was {one}, is {other}" for name, one, other in differences(before, now)]
-
-    def _compare(self, made_with: dict[str, Any]) -> None:
-        differing = self.differs(made_with)
-        if differing:
-            raise InputError(
-                f"{self.folder} holds a run that was made with something else: {'; '.join(differing)}. Choose another "
-                "--out, or start anew with --restart."
-            )
+    def differs(self, made_with: Mapping[str, Any]) -> list[str]:
+        """Return how the training that was begun here differs from one that is made with this."""
+        now = json.loads(json.dumps(made_with))
+        return [name_differences([one]) for one in differences(self.read().get("made_with", {}), now)]
 
     def read(self) -> dict[str, Any]:
         """Return the record."""
-        try:
-            record: dict[str, Any] = json.loads(self.record.read_text(encoding="utf-8"))
-            record.keys()
-        except (ValueError, AttributeError) as error:
-            raise InputError(f"{self.record} is damaged ({error}). Choose another --out, or remove it.") from error
+        record = self._work.read()
+        if record is None:
+            raise InputError(f"{self.folder} is not a folder of a training: it has no {RECORD}.")
         return record
 
-    def _write(self, record: dict[str, Any]) -> None:
-        with whole_file(self.record) as file:
-            json.dump(record, file, indent=2, ensure_ascii=False)
+
+@dataclass(frozen=True)
+class Results:
+    """The folder of a bench or a comparison: one JSON file per finished cell."""
+
+    folder: Path
+
+    def path(self, cell: Cell) -> Path:
+        """Return where the result of a cell lies, or will lie."""
+        place = self.folder / ("cells" if cell.trial is None else "trials")
+        for digest in (cell.digest, *cell.earlier):
+            if found := next(place.glob(f"*--{digest}.json"), None):  # perhaps computed under another name
+                return found
+        parts = (cell.task, cell.host, cell.method, str(cell.seed), cell.digest)
+        return place / f"{'--'.join(map(_file_name, parts))}.json"
+
+    def read(self, cell: Cell) -> dict[str, Any] | None:
+        """Return the result of a cell under the names that it has now; None if it is not finished."""
+        path = self.path(cell)
+        if not path.exists():
+            return None
+        try:
+            result: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            if result["format"] != FORMAT:
+                version = f"{path} was written by another version of infuser (format {result['format']})"
+                raise InputError(f"{version}. Choose another --out.")
+            names = {name: getattr(cell, name) for name in ("host", "method", "task", "seed", "trial")}
+            return {**result, "cell": names}
+        except (ValueError, TypeError, KeyError) as error:
+            raise InputError(f"{path} is damaged ({error!r}). Remove it; the cell is then computed again.") from error
+
+    def is_finished(self, cell: Cell) -> bool:
+        """Return whether a cell has its result, by today's rules, and its model if it is to be kept."""
+        path = self.path(cell)
+        by_todays_rules = path.name.endswith(f"--{cell.digest}.json") and path.exists()
+        return by_todays_rules and (not cell.keep_model or self.model(cell).exists())
+
+    def write(self, cell: Cell, result: Mapping[str, Any]) -> Path:
+        """Write the result of a cell, whole or not at all, and remove its checkpoints."""
+        text = json.dumps({"format": FORMAT, **result}, ensure_ascii=False, allow_nan=False)
+        path = write_whole(self.path(cell), text)
+        shutil.rmtree(self.work(cell).folder, ignore_errors=True)
+        return path
+
+    def work(self, cell: Cell) -> RunFolder:
+        """Return the folder in which a cell is trained."""
+        return RunFolder(self.folder / "work" / cell.digest)
+
+    def model(self, cell: Cell) -> Path:
+        """Return where the model of a cell is kept."""
+        return self.folder / "models" / _file_name(cell.method)
+
+    @contextmanager
+    def claim(self, cell: Cell) -> Iterator[bool]:
+        """Try to get a cell for this process alone; the system releases it when the process ends, however it ends."""
+        lock = self.folder / "locks" / cell.digest
+        lock.mkdir(parents=True, exist_ok=True)
+        with ExitStack() as stack:
+            try:
+                stack.enter_context(held(lock))
+            except BlockingIOError:
+                yield False
+                return
+            yield True
 
 
-def differences(before: dict[str, Any], now: dict[str, Any]) -> list[tuple[str, str, str]]:
-    """Return (name, value before, value now), shortened for people, of all values that are not the same."""
-    names = sorted(name for name in {*before, *now} if before.get(name) != now.get(name))
-    return [(name, str(before.get(name))[:80], str(now.get(name))[:80]) for name in names]
+def _file_name(name: str) -> str:
+    return re.sub(r"[^\w.=+-]+", "-", name)
+
+
+def find_model(folder: Path) -> Path:
+    """Return the model in the folder of a training or a comparison, or the folder itself."""
+    kept = sorted((folder / "models").glob("*/infuser.json")) if folder.is_dir() else []
+    for place in (folder / "model", *(path.parent for path in kept)):
+        if (place / "config.json").exists():
+            return place
+    return folder

@@ -32,7 +32,7 @@
     learning_rate = [3e-5, 1e-4]
     epochs = 2                   without a list: how trials differ from the real thing; n_train makes them smaller
 
-    [sweep]                      or [ablate]: see `expanding`
+    [sweep]                      or [ablate]: see `variations`
     [published]                  what papers report: [published.HOST.METHOD] TASK = number
 
 Paths start from where the file lies.
@@ -46,7 +46,8 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from infuser.errors import InputError, did_you_mean
+from infuser.errors import InputError
+from infuser.experiments.arm import Host, check_names
 from infuser.sources.settings import describe_type, has_type
 from infuser.tables.rows import read_toml
 
@@ -55,20 +56,8 @@ _TOP |= {"ablate", "published"}
 
 
 @dataclass(frozen=True)
-class Host:
-    """An encoder."""
-
-    name: str
-    checkpoint: str
-    max_length: int | None = None
-    """Longest input in tokens; None takes what the encoder can read."""
-    random_weights: bool = False
-    """Take the shape of the checkpoint and none of what it learned: a control for probes."""
-
-
-@dataclass(frozen=True)
-class Arm:
-    """A method with its sources and all that belongs to it."""
+class ArmEntry:
+    """What a settings file says about an arm."""
 
     name: str
     kind: str | None = None
@@ -114,7 +103,7 @@ class Bench:
     seeds: tuple[int, ...]
     baseline: str
     hosts: Mapping[str, Host]
-    arms: Mapping[str, Arm]
+    arms: Mapping[str, ArmEntry]
     tasks: Mapping[str, TaskEntry]
     sources: Mapping[str, Mapping[str, Any]]
     train: Mapping[str, Any]
@@ -136,9 +125,12 @@ class Bench:
             **{
                 **values,
                 "seeds": tuple(values["seeds"]),
-                "hosts": {name: Host(**one) for name, one in values["hosts"].items()},
+                "hosts": {
+                    name: Host(**{key: value for key, value in one.items() if key != "name"})
+                    for name, one in values["hosts"].items()
+                },
                 "arms": {
-                    name: Arm(**{**one, "sources": tuple(one["sources"])}) for name, one in values["arms"].items()
+                    name: ArmEntry(**{**one, "sources": tuple(one["sources"])}) for name, one in values["arms"].items()
                 },
                 "tasks": {name: TaskEntry(**one) for name, one in values["tasks"].items()},
             }
@@ -147,7 +139,7 @@ class Bench:
 
 def read_bench(path: Path) -> Bench:
     """Read a settings file; what it cannot mean is an error that names the place."""
-    from infuser.experiments.expanding import expand
+    from infuser.experiments.variations import expand
 
     said = read_toml(path, "settings file")
     return expand(make_bench(said, str(path), path.parent), said, str(path))
@@ -218,16 +210,16 @@ def _host(name: str, table: Any, where: str) -> Host:
     _check_types(table, Host, f"{where}: [host.{name}]")
     if not isinstance(table.get("checkpoint"), str):
         raise InputError(f"{where}: [host.{name}] needs checkpoint = a hub id, a folder, or an asset such as 'minilm'.")
-    return Host(name, **table)
+    return Host(**table)
 
 
-def _arm(name: str, tables: Mapping[str, Any], sources: Mapping[str, Any], where: str) -> Arm:
+def _arm(name: str, tables: Mapping[str, Any], sources: Mapping[str, Any], where: str) -> ArmEntry:
     place = f"{where}: [method.{name}]"
     table = _resolved(name, tables, place, ())
     own = {
         key: table.pop(key) for key in ("kind", "sources", "placebo", "select", "spectral", "tuned_as") if key in table
     }
-    _check_types({key: value for key, value in own.items() if key not in ("kind", "sources")}, Arm, place)
+    _check_types({key: value for key, value in own.items() if key not in ("kind", "sources")}, ArmEntry, place)
     if not isinstance(own.get("sources", []), list):
         raise InputError(f"{place}: sources is {own['sources']!r}; give a list, as in sources = ['graph'].")
     own["sources"] = tuple(own.get("sources", ()))
@@ -235,7 +227,7 @@ def _arm(name: str, tables: Mapping[str, Any], sources: Mapping[str, Any], where
         if source not in sources:
             known = ", ".join(sources) or "none"
             raise InputError(f"{place} reads the source {source!r}, but there is no [source.{source}]. Known: {known}.")
-    arm = Arm(name, settings=table, **own)
+    arm = ArmEntry(name, settings=table, **own)
     if arm.kind is None and (table or arm.sources or arm.placebo or arm.select):
         raise InputError(
             f"{place} has {sorted(table) or 'knowledge'} but no kind. Write kind = 'kam', 'kar' or 'ernie'."
@@ -285,16 +277,8 @@ def _check_table(table: Any, where: str) -> None:
         raise InputError(f"{where} is {table!r}, not a table of settings.")
 
 
-def check_names(table: Mapping[str, Any], known: Iterable[str], where: str) -> None:
-    """Refuse a key that nobody knows, with the nearest one that somebody does."""
-    for name in table:
-        if name not in known:
-            hint = did_you_mean(name, known)
-            raise InputError(f"{where} has no setting {name!r}.{hint} Known: {', '.join(sorted(known))}.")
-
-
 def _check_types(table: Mapping[str, Any], cls: type[Any], where: str) -> None:
-    """Refuse values of a type that the entry does not take."""
+    """Raise if a value has a type that the entry does not take."""
     wanted = typing.get_type_hints(cls)
     for name, value in table.items():
         if name in wanted and not has_type(value, wanted[name]):

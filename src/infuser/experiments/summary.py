@@ -62,6 +62,8 @@ class Plan:
     """Those of the settings; methods that only results have, such as those of a sweep, come after them."""
     tasks: Mapping[str, Task]
     """By the names that the bench gives them; they judge predictions, which needs no data."""
+    metrics: Mapping[str, tuple[str, ...]]
+    """Of each task, the main one first."""
     averages: tuple[Average, ...]
     published: Published
 
@@ -69,10 +71,10 @@ class Plan:
     def of(cls, bench: Bench, results: Sequence[Result]) -> Plan:
         """Return the plan of a bench and the results that there are so far."""
         tasks = {name: judging_task(entry.kind, entry.settings) for name, entry in bench.tasks.items()}
-        metrics = {name: task.metrics for name, task in tasks.items()}
+        metrics = {name: _metrics(name, task, results) for name, task in tasks.items()}
         methods = tuple(dict.fromkeys([*bench.arms, *(result["cell"]["method"] for result in results)]))
         averages = tuple(_averages(metrics)) if bench.average else ()
-        return cls(bench, methods, tasks, averages, Published.read(bench.published, bench.baseline, metrics))
+        return cls(bench, methods, tasks, metrics, averages, Published.read(bench.published, bench.baseline, metrics))
 
     def seeds_of(self, task: str) -> tuple[int, ...]:
         """Return the seeds with which a task is run."""
@@ -82,6 +84,14 @@ class Plan:
     def n_cells(self) -> int:
         """How many results there will be."""
         return len(self.bench.hosts) * len(self.methods) * sum(len(self.seeds_of(task)) for task in self.tasks)
+
+
+def _metrics(name: str, task: Task, results: Sequence[Result]) -> tuple[str, ...]:
+    """Return the metrics of a task; those of a table depend on its labels, which only results know."""
+    scored = [result for result in results if result["cell"]["task"] == name and result["scores"]]
+    if scored and all(task.metrics[0] not in result["scores"] for result in scored):
+        return tuple(scored[0]["metrics"])
+    return task.metrics
 
 
 def judging_task(kind: str, settings: Mapping[str, Any]) -> Task:
@@ -166,7 +176,7 @@ def _columns(plan: Plan, cells: Mapping[_Key, Result]) -> list[Column]:
     columns = []
     for name, task in plan.tasks.items():
         split = next((cell["data"]["score"]["split"] for key, cell in cells.items() if key[2] == name), None)
-        columns.append(Column(name, task.metrics, split, task.learns))
+        columns.append(Column(name, plan.metrics[name], split, task.learns))
     learns = any(task.learns for task in plan.tasks.values())
     return columns + [Column(average.name, ("mean",), learns=learns) for average in plan.averages]
 
@@ -183,7 +193,7 @@ class _OneTask:
             for seed in self.seeds
             if (host, method, name, seed) in cells
         }
-        self.resampled = {metric: self._resample(metric, rounds) for metric in self.task.metrics}
+        self.resampled = {metric: self._resample(metric, rounds) for metric in plan.metrics[name]}
 
     def scores(self, method: str, metric: str) -> dict[int, float]:
         """Return the scores of a method by seed; without cells that are missing or whose right answers are hidden."""
@@ -202,7 +212,7 @@ class _OneTask:
         own = [cell for (name, _), cell in self.cells.items() if name == method]
         return Entry(
             self.name,
-            tuple(self._measure(method, metric) for metric in self.task.metrics),
+            tuple(self._measure(method, metric) for metric in self.plan.metrics[self.name]),
             n_missing=len(self.seeds) - len(own),
             extra_weights=max((cell["extra_weights"] for cell in own), default=None),
             seconds=float(np.mean([_seconds(cell) for cell in own])) if own else None,

@@ -74,6 +74,8 @@ def read_config(checkpoint: str) -> dict[str, Any]:
     """Return a checkpoint's config.json."""
     try:
         config: dict[str, Any] = PreTrainedConfig.get_config_dict(checkpoint)[0]
+        if not config:
+            raise OSError("there is no config.json")
     except (OSError, ValueError) as error:
         raise CheckpointError(
             f"Cannot load the checkpoint {checkpoint!r}: it is neither a folder with a config.json nor a hub id that "

@@ -3,33 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from infuser.errors import InputError
 from infuser.files import write_whole
-from infuser.sources.annotating.cache import annotate_cached
-from infuser.sources.entity_statistics import count_entities
-from infuser.sources.sampling import Sampling
-from infuser.sources.selective import Selective, Strategy, describe_strategy, make_strategy
+from infuser.sources.selective import Strategy, describe_strategy, make_strategy
 from infuser.tables.rows import read_json
-from infuser.types import Source, join_pair
 
 SAMPLING = "sampling"
 _KIND = "infuser selection"
 
 
-def select_sources(
-    selection: str, sources: Sequence[Source], examples: Sequence[Mapping[str, Any]], cache: Path | None
-) -> list[Source]:
-    """Return sources that select: by a file of `infuser select`, or by "sampling", counted in these examples."""
-    if selection != SAMPLING:
-        strategy = read_selection(Path(selection))
-    else:
-        texts = [join_pair(example["text"], example["pair"]) for example in examples]
-        strategy = Sampling(frequencies=count_entities(annotate_cached(sources, texts, cache)))
-    return [Selective(source, strategy) for source in sources]
+def read_strategy(selection: str | None) -> Strategy | str | None:
+    """Return what a selection names: the strategy of a file of `infuser select`, "sampling", or None for everything."""
+    return selection if selection in (None, SAMPLING) else read_selection(Path(selection))
 
 
 def write_selection(path: Path, strategy: Strategy, about: Mapping[str, Any]) -> None:

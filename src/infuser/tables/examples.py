@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
-import random
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -92,45 +91,6 @@ def number_labels(examples: Sequence[Record], labels: Sequence[str]) -> list[dic
             )
         numbered.append({**example, "label": numbers[example["label"]]})
     return numbered
-
-
-def hold_out(examples: Sequence[Record], *, share: float, seed: int) -> tuple[list[Record], list[Record]]:
-    """Return (kept, held out): at random, the same share of every label and at least one of each."""
-    chance = random.Random(seed)
-    places: dict[str, list[int]] = {}
-    for place, (_, example) in enumerate(examples):
-        places.setdefault(example["label"], []).append(place)
-    held = set()
-    for label, of_label in sorted(places.items()):
-        if len(of_label) < 2:
-            raise InputError(
-                f"There is one example of the label {label!r}, so none can be held out for evaluation. Give more, or a "
-                "file of its own: --dev FILE, in settings dev = FILE."
-            )
-        held.update(chance.sample(of_label, max(1, round(share * len(of_label)))))
-    return _parted(examples, held)
-
-
-def hold_out_groups(
-    examples: Sequence[Record], groups: Sequence[str], *, share: float, seed: int
-) -> tuple[list[Record], list[Record]]:
-    """Return (kept, held out): whole groups at random, at least one of them on either side."""
-    names = sorted(set(groups))
-    if len(names) < 2:
-        raise InputError(
-            f"All {len(examples)} examples are in one group, so none can be held out for evaluation. Give more groups, "
-            "or a file of its own: dev = FILE."
-        )
-    n_held = min(max(1, round(share * len(names))), len(names) - 1)
-    chosen = set(random.Random(seed).sample(names, n_held))
-    return _parted(examples, {place for place, group in enumerate(groups) if group in chosen})
-
-
-def _parted(examples: Sequence[Record], held: Container[int]) -> tuple[list[Record], list[Record]]:
-    return (
-        [example for place, example in enumerate(examples) if place not in held],
-        [example for place, example in enumerate(examples) if place in held],
-    )
 
 
 def read_label(place: Place, record: Mapping[str, Any], column: str) -> str:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from infuser.errors import InputError
@@ -39,6 +40,25 @@ class Training:
     """Show a bar, or call this with the state of each step."""
     spectral: Spectral | None = None
     """The penalty of SR, if it is wanted."""
+    checkpoints: Path | None = None
+    """Folder of checkpoints, from which a stopped training resumes; None writes none."""
+    resume: bool = True
+
+    def fit(self, model: Any, examples: Sequence[Example], collate: Any, **changes: Any) -> TrainResult:
+        """Run the training loop; `dev=` is its dev set, other keywords replace settings."""
+        from infuser.training import train
+
+        return train(
+            model,
+            examples,
+            collate,
+            dev=changes.pop("dev", None),
+            settings=replace(self.settings, **changes),
+            out=self.checkpoints,
+            resume=self.resume,
+            progress=self.progress,
+            spectral=self.spectral,
+        )
 
 
 @dataclass(frozen=True)
@@ -52,6 +72,8 @@ class Solved:
     """Seconds."""
     answering: float
     """Seconds."""
+    trained: TrainResult | None = None
+    """How training went; None where nothing was trained."""
 
 
 @dataclass(frozen=True)
@@ -90,8 +112,17 @@ class Task:
         """Return what the right answer to an example is, as plain values."""
         return example["label"]
 
+    def strata(self, examples: Sequence[Example]) -> Sequence[Hashable] | None:
+        """Return the class of each example, which hold-outs keep in proportion; None where examples have no class."""
+        labels = [example.get("label") for example in examples]
+        return labels if all(isinstance(label, str | int) for label in labels) else None
+
     def held_out_groups(self, examples: Sequence[Example]) -> Sequence[Hashable] | None:
         """Return the group of each example where only whole groups can be held out; None where any example can be."""
+        return None
+
+    def dev_beside(self, scored: Split) -> list[Example] | None:
+        """Return the part that chooses epochs while another is scored; None holds it out of the training part."""
         return None
 
     def fit(
@@ -104,12 +135,7 @@ class Task:
         dev: Sequence[Example] | None = None,
     ) -> TrainResult:
         """Fine-tune the model; with a dev set it ends with the weights that are best there."""
-        from infuser.training import train
-
-        settings = replace(how.settings, metric=self.metrics[0])
-        return train(
-            model, examples, collator, dev=dev, settings=settings, progress=how.progress, spectral=how.spectral
-        )
+        return how.fit(model, examples, collator, dev=dev, metric=self.metrics[0])
 
     def answer(
         self, model: PreTrainedModel, collator: Collator, examples: Sequence[Example], *, batch_size: int = 64
@@ -132,13 +158,11 @@ class Task:
     ) -> Solved:
         """Train the model if there is something to learn from, and ask it."""
         started = time.perf_counter()
-        history: list[dict[str, Any]] = []
-        if self.learns:
-            fitted = self.fit(model, collator, train, how, dev=dev)
-            history = [asdict(one) for one in fitted.history]
+        fitted = self.fit(model, collator, train, how, dev=dev) if self.learns else None
+        history = [asdict(one) for one in fitted.history] if fitted else []
         trained = time.perf_counter()
         predictions = self.answer(model, collator, asked)
-        return Solved(predictions, history, trained - started, time.perf_counter() - trained)
+        return Solved(predictions, history, trained - started, time.perf_counter() - trained, fitted)
 
     def get_metric(self, name: str) -> Metric:
         """Return one of the metrics: how it judges predictions and golds, and how it is resampled for intervals.

@@ -8,7 +8,7 @@ best span of all, where spans of different passages are compared by how much bet
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from infuser.errors import InputError
@@ -58,17 +58,13 @@ class OpenQa(Task):
         dev: Sequence[Example] | None = None,
     ) -> TrainResult:
         """Fine-tune the model on the passages of these questions; `dev` and `patience` are ignored."""
-        from infuser.training import train
-
         windows = [window for example in examples for window in training_windows(example, n_negatives=self.n_negatives)]
         if not windows:
             raise InputError(
                 f"None of the {len(examples)} questions has its answer in one of its passages, so there is nothing to "
                 f"learn from. Read more of them: max_passages is {self.max_passages}."
             )
-        settings = replace(how.settings, metric=self.metrics[0], patience=None)
-        reader = WindowCollator(collator)
-        return train(model, windows, reader, settings=settings, progress=how.progress, spectral=how.spectral)
+        return how.fit(model, windows, WindowCollator(collator), metric=self.metrics[0], patience=None)
 
     def answer(
         self, model: PreTrainedModel, collator: Collator, examples: Sequence[Example], *, batch_size: int = 64

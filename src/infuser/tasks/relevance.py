@@ -18,7 +18,7 @@ from infuser.registry import TASKS
 from infuser.stats.metrics import Metric, get_metric, ranking_scores
 from infuser.stats.ranking import mean_ndcg, ndcg_of_groups, rankable
 from infuser.stats.weighted import Floats, ratio
-from infuser.tables.examples import Columns, hold_out_groups, make_example, read_label, read_score
+from infuser.tables.examples import Columns, make_example, read_label, read_score
 from infuser.tables.rows import Record
 from infuser.tables.skipped import BadRow
 from infuser.tasks.base import Example, Prediction, Split, class_options
@@ -117,11 +117,6 @@ class Relevance(Tabular):
                 raise BadRow(place, f"has the label {grade:g}", str(cells), advice="Relevance starts at 0; shift it.")
             example |= {"label": grade if self.graded else int(grade >= self.relevant_from), "grade": grade}
         return place, example
-
-    def divide(self, rows: list[Record]) -> tuple[list[Record], list[Record]]:
-        """Hold out whole queries, so that none is in two parts."""
-        groups = [example["group"] for _, example in rows]
-        return hold_out_groups(rows, groups, share=self.dev_share, seed=self.seed)
 
 
 def _grades(golds: Sequence[Any]) -> NDArray[np.float64]:

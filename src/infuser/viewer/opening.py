@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from infuser.errors import InfuserError
-from infuser.experiments.run_folder import Run
+from infuser.experiments.run_folder import RunFolder, find_model
 from infuser.hosts.checkpoints import Progress, is_infused
 from infuser.opening import open_infused, open_plain
 from infuser.relations.encoders import Encoder
@@ -37,7 +37,7 @@ def open_view(
     if name is None:
         return open_default(progress)
     folder = Path(name)
-    model = str(folder / "model") if (folder / "model" / "config.json").exists() else name
+    model = str(find_model(folder)) if folder.exists() else name
     examples = _examples_of_run(folder) or [*_SINGLE, _PAIR]
     if sources or is_infused(model):
         note = "" if is_infused(model) else _FRESH
@@ -61,7 +61,7 @@ def _title(name: str) -> str:
 
 def _examples_of_run(folder: Path) -> list[SampleText]:
     """Return short texts that a run was trained or judged on; none if they are gone."""
-    run = Run(folder.parent if folder.name == "model" else folder)
+    run = RunFolder(folder.parent if folder.name == "model" else folder)
     try:
         if not run.record.exists():
             report = json.loads((run.folder / "report.json").read_text(encoding="utf-8"))

@@ -74,12 +74,17 @@ def flush_caches(sources: Sequence[Source]) -> None:
 
 
 def annotate_cached(
-    sources: Sequence[Source], texts: Sequence[str], cache: str | Path | None, *, batch_size: int = 256
+    sources: Sequence[Source],
+    texts: Sequence[str],
+    cache: str | Path | None,
+    *,
+    batch_size: int = 256,
+    progress: bool | None = None,
 ) -> list[tuple[Annotations, ...]]:
     """Return what each source finds in each text, from the cache (None: without one) as far as it is known."""
     cached = with_cache(sources, cache)
     found: list[tuple[Annotations, ...]] = []
-    with progress_bar("annotating", len(texts), unit="texts") as bar:
+    with progress_bar("annotating", len(texts), unit="texts", shown=progress) as bar:
         for start in range(0, len(texts), batch_size):
             some = texts[start : start + batch_size]
             found += (

@@ -11,12 +11,13 @@ A part is one of the method's sources, or a part of the method itself: see `PART
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from infuser.errors import InputError
-from infuser.experiments.settings import Arm, Bench
+from infuser.experiments.settings import ArmEntry, Bench, only
 
 PARTS: dict[str, dict[str, dict[str, Any]]] = {
     "kam": {
@@ -93,12 +94,7 @@ def ablation_name(method: str, part: str) -> str:
     return f"{method} without {part}"
 
 
-def chosen_method(bench: Bench, method: str | None) -> str:
-    """Return the name of the method that is varied: as given, or the only one there is."""
-    return _chosen(bench, method).name
-
-
-def _chosen(bench: Bench, method: str | None) -> Arm:
+def _chosen(bench: Bench, method: str | None) -> ArmEntry:
     """Return the named method, or the only one that puts knowledge inside, is no placebo and no variation."""
     if method is not None:
         if method not in bench.arms:
@@ -110,3 +106,33 @@ def _chosen(bench: Bench, method: str | None) -> Arm:
     if len(able) != 1:
         raise InputError(f"Say which method: {', '.join(arm.name for arm in able) or 'this bench has none'}.")
     return able[0]
+
+
+def parse_sweep(over: str) -> tuple[str, list[Any]]:
+    """Return the setting and the values of "alpha=0,0.1,0.2"; values are numbers, true, false or words."""
+    setting, equals, values = over.partition("=")
+    if not equals or not values:
+        raise InputError(f"--over {over}: name a setting and its values, as in alpha=0,0.1,0.2,0.4.")
+    return setting, [_value(value) for value in values.split(",")]
+
+
+def _value(written: str) -> Any:
+    try:
+        return json.loads(written)
+    except ValueError:
+        return written
+
+
+def sweep_only(bench: Bench, method: str | None, setting: str, values: Sequence[Any]) -> Bench:
+    """Return the baseline and the methods of a sweep."""
+    chosen = _chosen(bench, method).name
+    return only(sweep(bench, chosen, setting, values), methods=[sweep_name(chosen, setting, value) for value in values])
+
+
+def ablate_only(bench: Bench, method: str | None, parts: Sequence[str] | None) -> Bench:
+    """Return the baseline, the whole method and the methods of an ablation."""
+    chosen = _chosen(bench, method).name
+    ablated = ablate(bench, chosen, parts)
+    return only(
+        ablated, methods=[chosen, *(name for name in ablated.arms if name.startswith(ablation_name(chosen, "")))]
+    )

@@ -17,9 +17,10 @@ import pytest
 from experiments.small_bench import comparable, write_bench
 
 from infuser.errors import DivergedError, InputError
-from infuser.experiments.cells import Cell, Results, all_cells
-from infuser.experiments.running import Workshop
-from infuser.experiments.schedule import planned, run_bench
+from infuser.experiments.cell import Cell
+from infuser.experiments.data import Annotator, rows_of
+from infuser.experiments.grid import all_cells, make_cell, planned, run_bench
+from infuser.experiments.run_folder import Results
 from infuser.experiments.settings import Bench, only, read_bench
 from infuser.experiments.summary import summarise
 from infuser.sources import Selective
@@ -27,7 +28,7 @@ from infuser.sources import Selective
 SCRIPT = """
 import sys
 from pathlib import Path
-from infuser.experiments.schedule import run_bench
+from infuser.experiments.grid import run_bench
 from infuser.experiments.settings import read_bench
 
 if __name__ == "__main__":
@@ -48,7 +49,7 @@ def finished(settings: Path, tmp_path_factory: pytest.TempPathFactory) -> tuple[
 
 
 def read(bench: Bench, out: Path) -> dict[Cell, dict[str, Any]]:
-    return {cell: result for cell in all_cells(bench) if (result := Results(out).read(bench, cell)) is not None}
+    return {cell: result for cell in all_cells(bench) if (result := Results(out).read(cell)) is not None}
 
 
 def times(out: Path) -> dict[str, int]:
@@ -85,7 +86,7 @@ def test_methods_start_alike_and_seeds_differ(finished: tuple[Bench, Path]) -> N
 def test_a_second_call_computes_nothing(finished: tuple[Bench, Path]) -> None:
     bench, out = finished
     before, heard = times(out), []
-    run_bench(bench, out, tell=lambda cell, report: heard.append(cell))
+    run_bench(bench, out, progress=lambda cell, report: heard.append(cell))
     assert times(out) == before and not heard
 
 
@@ -93,27 +94,27 @@ def test_changed_settings_give_new_cells_beside_the_old_ones(finished: tuple[Ben
     out = finished[1]
     other = read_bench(write_bench(settings.parent, replaced=("seeds = [0, 1]", "seeds = [0, 1, 2]")))
     before = times(out)
-    assert sum(Results(out).is_finished(other, cell) for cell in all_cells(other)) == 6
-    assert len([cell for cell in planned(other) if not Results(out).is_finished(other, cell)]) == 3
+    assert sum(Results(out).is_finished(cell) for cell in all_cells(other)) == 6
+    assert len([cell for cell in planned(other) if not Results(out).is_finished(cell)]) == 3
     write_bench(settings.parent)
     assert times(out) == before
 
 
 def test_a_damaged_result_is_named(finished: tuple[Bench, Path], tmp_path: Path) -> None:
     bench, out = finished
-    cell = Cell("tiny", "plain", "ads", 0)
-    name = Results(out).path(bench, cell).name
+    cell = make_cell(bench, "tiny", "plain", "ads", 0)
+    name = Results(out).path(cell).name
     (tmp_path / "cells").mkdir()
     (tmp_path / "cells" / name).write_text('{"format": 1', encoding="utf-8")
     with pytest.raises(InputError, match=r"is damaged.*Remove it"):
-        Results(tmp_path).read(bench, cell)
+        Results(tmp_path).read(cell)
 
 
 def test_a_cell_that_somebody_works_on_is_left_to_them(finished: tuple[Bench, Path], tmp_path: Path) -> None:
-    bench, cell = finished[0], Cell("tiny", "plain", "ads", 0)
-    with Results(tmp_path).claim(bench, cell) as mine, Results(tmp_path).claim(bench, cell) as other:
+    cell = make_cell(finished[0], "tiny", "plain", "ads", 0)
+    with Results(tmp_path).claim(cell) as mine, Results(tmp_path).claim(cell) as other:
         assert mine and not other
-    with Results(tmp_path).claim(bench, cell) as mine:
+    with Results(tmp_path).claim(cell) as mine:
         assert mine
 
 
@@ -158,13 +159,14 @@ def test_what_is_wrong_with_the_last_task_shows_before_the_first_is_trained(tmp_
 def test_selection_draws_by_how_rare_entities_are(tmp_path: Path) -> None:
     more = '\n[method.si]\nlike = "kam"\nselect = { rare = 1, connection = 0.0 }\n'
     bench = read_bench(write_bench(tmp_path, more))
-    workshop = Workshop(bench, Results(tmp_path / "run"), None).at("ads")
-    sources, _, data = workshop.knowledge(bench.arms["si"])
-    assert all(isinstance(source, Selective) for source in sources)
+    annotator, made = Annotator(), dict[str, Any]()
+    setups = {name: make_cell(bench, "tiny", name, "ads", 0).open([], made) for name in ("si", "kam")}  # type: ignore[misc]
+    arm, data = annotator.annotate(setups["si"].data, setups["si"].arm)
+    assert all(isinstance(source, Selective) for source in arm.sources)
     odds = [found[1].odds for example in data.train if (found := example["annotations"])[1].spans]
     assert odds and all(len(one) > 0 for one in odds), "each mention has its odds"
-    _, _, bare = workshop.knowledge(bench.arms["kam"])
-    assert not any(found.odds for example in bare.train for found in example["annotations"])
+    _, bare = annotator.annotate(setups["kam"].data, setups["kam"].arm)
+    assert not any(found.odds for example in bare.train for (found, *_) in rows_of(example))
 
 
 @pytest.mark.slow

@@ -1,0 +1,154 @@
+"""The runs of a diagnosis: sorted into arms, checked to differ in nothing else, and trained where missing.
+
+RUN/diagnose/plain-SEED, RUN/diagnose/placebo-SEED   beside the infused run of that seed
+RUN/diagnose/size-SHARE                              beside the first one: the infused arm on fewer examples
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from infuser.errors import InputError
+from infuser.experiments.arm import PLACEBO, PLAIN, Arm
+from infuser.experiments.data import Annotator
+from infuser.experiments.run_folder import RunFolder
+from infuser.experiments.train import TrainedRun, open_run
+from infuser.infused import load
+from infuser.training import StepReport
+from infuser.work_folder import differences
+
+FOLDER = "diagnose"
+_OF_KNOWLEDGE = ("knowledge", "method", "new_learning_rate", "select")
+"""What a plain run does not have."""
+_OF_SEED = ("seed", "examples", "dev", "data_seed")
+"""What may differ between seeds: in earlier versions each held out another tenth."""
+
+
+@dataclass
+class Arms:
+    """The runs of each arm, by seed."""
+
+    method: str
+    """Name of the infused arm."""
+    infused: dict[int, TrainedRun]
+    plain: dict[int, TrainedRun]
+    placebo: dict[int, TrainedRun]
+
+    @property
+    def first(self) -> TrainedRun:
+        """The infused run of the lowest seed."""
+        return self.infused[min(self.infused)]
+
+    def whole_seeds(self) -> list[int]:
+        """Return the seeds of which all three arms are there."""
+        return sorted(self.infused.keys() & self.plain.keys() & self.placebo.keys())
+
+    def same_dev(self) -> bool:
+        """Return whether all infused runs chose their epochs on the same examples."""
+        return len({run.made_with["dev"] for run in self.infused.values()}) == 1
+
+
+def sort_runs(folders: Sequence[Path]) -> Arms:
+    """Open the runs and sort them into arms; those of one arm must differ in the seed alone."""
+    runs = [open_run(folder) for folder in folders]
+    infused = [run for run in runs if run.arm not in (PLAIN, PLACEBO)]
+    if not infused:
+        raise InputError("No infused run was given, only baselines. Name at least one that has knowledge.")
+    first = infused[0]
+    arms = Arms(first.arm, {}, {}, {})
+    for run in sorted(runs, key=lambda run: run not in infused):  # infused ones first, so that others find theirs
+        of_arm = {PLAIN: arms.plain, PLACEBO: arms.placebo}.get(run.arm, arms.infused)
+        like = first if run in infused else arms.infused.get(run.seed, first)
+        _check_alike(like, run)
+        if run.seed in of_arm:
+            raise InputError(
+                f"{of_arm[run.seed].run.folder} and {run.run.folder} are both {run.arm} runs of seed {run.seed}. Runs "
+                "of one arm must differ in the seed: train with --seed, or name one of them."
+            )
+        of_arm[run.seed] = run
+    return arms
+
+
+def _check_alike(one: TrainedRun, other: TrainedRun) -> None:
+    """Raise if two runs differ in anything that would be taken for an effect of knowledge or of the seed."""
+    free = set(_OF_SEED) if one.seed != other.seed else set()
+    if other.arm in (PLAIN, PLACEBO):
+        free.add("arm")
+    if other.arm == PLAIN:
+        free.update(_OF_KNOWLEDGE)
+    differing = [f"{name} is {a} and {b}" for name, a, b in differences(_kept(one, free), _kept(other, free))]
+    if differing:
+        raise InputError(
+            f"{one.run.folder} and {other.run.folder} differ in more than a diagnosis can tell apart: "
+            f"{'; '.join(differing)}. Train them alike, or diagnose them one by one."
+        )
+
+
+def _kept(run: TrainedRun, free: set[str]) -> dict[str, Any]:
+    digests = {
+        f"the {name} file": None if about is None else about["sha256"][:12]
+        for name, about in run.record["files"].items()
+        if name in ("data", "dev")
+    }
+    return {name: value for name, value in (run.made_with | digests).items() if name not in free}
+
+
+def complete(
+    arms: Arms,
+    sizes: Sequence[float],
+    *,
+    training: bool,
+    cache: Path | None,
+    report: Callable[[str], None],
+    progress: bool | Callable[[StepReport], None] = False,
+) -> dict[int, TrainedRun]:
+    """Add the plain and placebo runs that are missing, and return infused runs on fewer examples, by their number.
+
+    Runs of an earlier diagnosis are used again. Without `training` nothing else is added. `report` is called with a
+    line about each run.
+    """
+    for share in sizes:
+        if not 0 < share < 1:
+            raise InputError(f"--sizes {share:g} is no share of the training examples. Give a number between 0 and 1.")
+    first = arms.first
+    data = first.again().data
+    few = [max(len(data.labels), round(share * len(data.train))) for share in sizes]  # at least one of each label
+    wanted: list[tuple[str, TrainedRun, Path, int | None]] = [
+        (arm, trained, trained.run.folder / FOLDER / f"{arm}-{seed}", None)
+        for seed, trained in sorted(arms.infused.items())  # seed by seed, so that a stopped one has whole seeds
+        for arm, there in ((PLAIN, arms.plain), (PLACEBO, arms.placebo))
+        if seed not in there
+    ]
+    wanted += [
+        (arms.method, first, first.run.folder / FOLDER / f"size-{share:g}", n_examples)
+        for share, n_examples in zip(sizes, few, strict=True)
+    ]
+    smaller: dict[int, TrainedRun] = {}
+    for number, (arm, like, folder, n_examples) in enumerate(wanted, start=1):
+        what = f"{arm}, seed {like.seed}" + ("" if n_examples is None else f", {n_examples:,} examples")
+        run = RunFolder(folder)
+        if not training and not run.is_finished():
+            continue
+        job = like.again(_arm(like, arm), n_examples)
+        stale = run.record.exists() and bool(run.differs(job.made_with()))
+        if stale or not run.is_finished():
+            if not training:
+                continue
+            report(f"Training {what} ({number} of {len(wanted)})")
+            job.run(run, restart=stale, annotator=Annotator(cache), progress=progress)
+        else:
+            report(f"{what} ({number} of {len(wanted)}): trained before")
+        if n_examples is not None:
+            smaller[n_examples] = TrainedRun(run)
+        else:
+            {PLAIN: arms.plain, PLACEBO: arms.placebo}[arm][like.seed] = TrainedRun(run)
+    return smaller
+
+
+def _arm(like: TrainedRun, arm: str) -> Arm:
+    if arm == PLAIN:
+        return Arm(spectral=like.made_with.get("spectral"))
+    return like.with_knowledge(load(like.run.model), shuffled=arm == PLACEBO)

@@ -1,0 +1,102 @@
+"""What `infuser bench` shows while it runs and at the end: progress, speed, tables."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+from rich.console import Console
+
+from infuser.cli.bench_options import ProcessOptions
+from infuser.cli.console import loading, say
+from infuser.errors import InputError
+from infuser.files import write_whole
+from infuser.progress import progress_bar
+from infuser.words import counted
+
+if TYPE_CHECKING:
+    from infuser.experiments.cell import Cell
+    from infuser.experiments.settings import Bench
+    from infuser.training import StepReport
+
+
+def run_and_show(
+    bench: Bench, out: Path, name: str, processes: ProcessOptions, cache: Path | None, *, whole: Bench | None = None
+) -> None:
+    """Compute a bench, or a part of a whole one, and show its table."""
+    with loading(Console(stderr=True), "torch and transformers"):
+        from infuser.experiments.grid import keep_settings, planned, run_bench
+        from infuser.experiments.run import is_first_process, launched_processes
+        from infuser.experiments.run_folder import Results
+
+    first, results, plan = is_first_process(), Results(out), planned(bench)
+    known = [cell for cell in plan if results.is_finished(cell)]
+    if first:
+        keep_settings(out, whole or bench, name)
+        say(_summary(bench, plan, len(known)))
+    started, n_processes = time.monotonic(), max(launched_processes(), processes.workers)
+    with progress_bar("cells", len(plan), shown=None if first else False) as bar:
+
+        def show(cell: Cell, report: StepReport | None) -> None:
+            n_done = sum(results.is_finished(one) for one in plan)
+            state = "" if report is None else f"{cell}: step {report.step} of {report.n_steps}, loss {report.loss:.3f}"
+            bar.report("cells", n_done, len(plan), detail=state)
+            if report is None and first:
+                say(f"  {cell}: done")
+
+        try:
+            run_bench(bench, out, workers=processes.workers, together=processes.together, cache=cache, progress=show)
+        except KeyboardInterrupt as error:
+            say("\nStopped. Finished cells stay; the same command resumes with the others.")
+            raise typer.Exit(130) from error
+    if first:
+        _show_speed(results, [cell for cell in plan if cell not in known], time.monotonic() - started, n_processes)
+        show_table(out, bench, format="terminal")
+        show_table(out, whole or bench, format="html", out=out / f"{name}.html", metrics="all")
+
+
+def _summary(bench: Bench, plan: list[Cell], n_known: int) -> str:
+    sizes = (
+        f"{len(bench.hosts)} hosts x {len(bench.arms)} methods x {len(bench.tasks)} tasks x {len(bench.seeds)} seeds"
+    )
+    trials = ", and trials" if any(cell.trial is not None for cell in plan) else ""
+    known = f", {n_known} known from before" if n_known else ""
+    return f"{bench.title}: {counted(len(plan), 'training')} ({sizes}{trials}){known}"
+
+
+def _show_speed(results: Any, computed: list[Cell], seconds: float, n_processes: int) -> None:
+    """Print how long it took and, with several processes, how many cells were computed at a time."""
+    if not computed:
+        return
+    alone = sum(result["seconds"]["total"] for cell in computed if (result := results.read(cell)) is not None)
+    several = f"; {alone / seconds:.1f} cells at a time on average" if n_processes > 1 else ""
+    say(f"{len(computed)} cells in {seconds / 60:.1f} min{several}")
+
+
+def show_table(folder: Path, bench: Bench, *, format: str, out: Path | None = None, metrics: Any = "first") -> None:
+    """Print the table of a bench, or write it to a file."""
+    from infuser.experiments.grid import read_results
+    from infuser.experiments.summary import summarise
+    from infuser.reports.bench_page import bench_page
+    from infuser.reports.bench_table import latex_table, markdown_table, terminal_table
+
+    summary = summarise(bench, read_results(folder, bench))
+    if format == "terminal" and out is None:
+        Console().print(terminal_table(summary, metrics=metrics))
+        return
+    if format == "html" and out is None:
+        raise InputError("A page is better in a file: give --out FILE.html.")
+    texts = {
+        "markdown": lambda: markdown_table(summary, metrics=metrics),
+        "terminal": lambda: markdown_table(summary, metrics=metrics),
+        "latex": lambda: latex_table(summary, metrics=metrics),
+        "html": lambda: bench_page(summary, metrics=metrics, settings={**bench.to_json(), "folder": "."}),
+        "json": summary.to_json,
+    }
+    if out is None:
+        print(texts[format]())
+        return
+    write_whole(out, texts[format]())
+    say(f"Wrote {out}")

@@ -1,0 +1,123 @@
+"""The options of `infuser train` that say how training goes and which method reads the knowledge."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
+
+from infuser.cli.source_options import KNOWLEDGE
+from infuser.errors import InputError
+from infuser.types import Source
+
+if TYPE_CHECKING:
+    from infuser.training import TrainSettings
+
+
+def _setting(*flags: str, **options: Any) -> Any:
+    return typer.Option(*flags, rich_help_panel="Training", **options)
+
+
+def _knowledge(**options: Any) -> Any:
+    return typer.Option(rich_help_panel=KNOWLEDGE, **options)
+
+
+@dataclass(frozen=True, slots=True)
+class TrainOptions:
+    """Settings of training."""
+
+    epochs: Annotated[int, _setting(help="How often each example is seen, at most.")] = 3
+    batch_size: Annotated[int, _setting(help="Examples per batch.")] = 32
+    accumulate: Annotated[int, _setting(help="Batches per step of the optimizer.")] = 1
+    learning_rate: Annotated[float, _setting(help="Peak learning rate of the encoder and its head.")] = 5e-5
+    new_learning_rate: Annotated[
+        float | None, _setting(help="Peak learning rate of the new knowledge weights.", show_default="learning rate")
+    ] = None
+    patience: Annotated[int, _setting(help="Epochs without improvement after which training stops.")] = 2
+    precision: Annotated[Literal["no", "bf16", "fp16"], _setting(help="Compute in 16 bits where that is safe.")] = "no"
+    checkpoint_every: Annotated[
+        int | None, _setting(help="Steps between checkpoints.", show_default="one per epoch")
+    ] = None
+    workers: Annotated[int, _setting(help="Processes that prepare batches in the background.")] = 0
+    seed: Annotated[int, _setting(help="Decides order, dropout and the new head.")] = 0
+
+    def settings(self) -> TrainSettings:
+        """Return the settings as the training loop takes them."""
+        from infuser.training import TrainSettings
+
+        return TrainSettings(
+            epochs=self.epochs,
+            batch_size=self.batch_size,
+            accumulate=self.accumulate,
+            learning_rate=self.learning_rate,
+            new_learning_rate=self.new_learning_rate,
+            mixed_precision=self.precision,
+            patience=self.patience,
+            checkpoint_every=self.checkpoint_every,
+            seed=self.seed,
+            n_workers=self.workers,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class MethodOptions:
+    """The method, the knowledge base that some methods read, and which part of the knowledge is injected."""
+
+    method: Annotated[
+        Literal["kam", "kar", "ernie"],
+        _knowledge(help="How knowledge is put inside: links as attention maps, or entities of a knowledge base."),
+    ] = "kam"
+    candidates: Annotated[
+        Path | None,
+        _knowledge(
+            metavar="DIR",
+            help="kar and ernie: what mentions may mean, from `infuser candidates build`.",
+            show_default=False,
+        ),
+    ] = None
+    vectors: Annotated[
+        Path | None,
+        _knowledge(
+            metavar="DIR",
+            help="kar and ernie: the entities' vectors, from `infuser vectors build`.",
+            show_default=False,
+        ),
+    ] = None
+    select: Annotated[
+        str | None,
+        _knowledge(
+            metavar="FILE|sampling",
+            help="Inject a part of the knowledge: what `infuser select` wrote to FILE, or the paper's sampling.",
+            show_default="everything",
+        ),
+    ] = None
+    spectral: Annotated[
+        float | None,
+        _setting(
+            metavar="ETA", help="Weight of the spectral penalty on the features: 0.001.", show_default="not at all"
+        ),
+    ] = None
+
+    def sources(self, links: Sequence[Source]) -> list[Source]:
+        """Return the sources that the method reads; `links` are those that other options name."""
+        if self.method == "kam":
+            if self.candidates or self.vectors:
+                raise InputError(
+                    "--candidates and --vectors are for --method kar or ernie; kam reads links between words."
+                )
+            if not links:
+                raise InputError(
+                    "No knowledge was named. Give --source, --entities, --phrases, --correlation, --graph or --sources "
+                    "FILE, or --plain to train without."
+                )
+            return list(links)
+        if self.candidates is None or self.vectors is None or links:
+            raise InputError(
+                f"--method {self.method} reads a knowledge base: give --candidates DIR and --vectors DIR, alone."
+            )
+        from infuser.experiments.arm import open_base
+
+        return [open_base(self.candidates, self.vectors)]

@@ -1,0 +1,190 @@
+"""compare(): does knowledge help? Plain, infused and placebo, trained alike on the same seeds and data."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from infuser.errors import InputError
+from infuser.experiments.arm import Arm, Host
+from infuser.experiments.cell import Cell, Result, Setup
+from infuser.experiments.data import Data
+from infuser.experiments.run import run
+from infuser.experiments.run_folder import Results
+from infuser.infused import Infused, load
+from infuser.reports.report import write_report
+from infuser.reports.table import markdown_table
+from infuser.stats import comparison as statistics
+from infuser.stats.metrics import get_metric
+from infuser.training import TrainSettings
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What `compare` found out: the cells, their statistics, and the models that were kept."""
+
+    data: Data
+    arms: tuple[Arm, ...]
+    """The first one is the baseline."""
+    results: dict[str, list[Result]]
+    """Of each arm the results of its seeds."""
+    folder: Path
+    groups: Sequence[Any] | None = None
+    """Groups of test examples that are not independent; intervals over examples draw whole groups."""
+
+    @cached_property
+    def statistics(self) -> statistics.Comparison:
+        """Means, paired differences to the baseline and to the placebo, intervals over seeds and test examples."""
+        names = [arm.name for arm in self.arms]
+        scores = [
+            statistics.ArmScores(
+                name,
+                [np.asarray(result["predictions"], dtype=np.float64) for result in self.results[name]],
+                self.results[name][0]["extra_weights"],
+                [result["seconds"]["total"] for result in self.results[name]],
+            )
+            for name in names
+        ]
+        placebos = [arm.name for arm in self.arms if arm.shuffled]
+        infused = [arm.name for arm in self.arms if arm.method is not None and not arm.shuffled]
+        metric = get_metric(self.data.metric)
+        return statistics.compare(
+            scores,
+            np.asarray(self.data.golds()),
+            metric=metric,
+            groups=self.groups,
+            also=[(name, placebo) for name in infused[:1] for placebo in placebos],
+        )
+
+    @property
+    def verdict(self) -> str:
+        """One sentence on whether the first infused arm helps, hurts, or shows no evidence of either."""
+        return self.statistics.verdict
+
+    @property
+    def best(self) -> str:
+        """The name of the arm to use: the best one that helps, else the baseline."""
+        helps = {
+            one.arm
+            for one in self.statistics.differences
+            if one.verdict == "helps" and one.against == self.arms[0].name
+        }
+        able = [one for one in self.statistics.arms if one.name in helps and not self._arm(one.name).shuffled]
+        return max(able, key=lambda one: one.mean).name if able else self.arms[0].name
+
+    def model(self, name: str | None = None) -> Path:
+        """Return the folder of a trained model, of the first seed; by default that of the best arm."""
+        name = name or self.best
+        path = Results(self.folder).model(Cell("", self._arm(name).name, "", 0))
+        if not path.exists():
+            raise InputError(f"No model of {name!r} was kept. Give compare(out=FOLDER) to keep models.")
+        return path
+
+    def load(self, name: str | None = None) -> Infused:
+        """Return a trained infused model, by default that of the best arm."""
+        return load(self.model(name))
+
+    def table(self) -> str:
+        """Return a Markdown table of the arms with the verdicts below it."""
+        return markdown_table(self.statistics)
+
+    def to_html(self, path: str | Path, *, title: str = "Does knowledge help?", **details: Any) -> Path:
+        """Write a page with verdicts, scores and curves; `details` go to `reports.report.write_report`."""
+        curves = {f"{arm.name}, dev {self.data.metric}": self._curve(arm.name) for arm in self.arms}
+        details.setdefault("curves", {name: curve for name, curve in curves.items() if curve})
+        details.setdefault("settings", {"seeds": len(self.results[self.arms[0].name]), "scored": self.data.scored})
+        return write_report(path, title=title, comparison=self.statistics, **details)
+
+    def _curve(self, arm: str) -> list[tuple[float, float]]:
+        history = self.results[arm][0]["history"]
+        return [
+            (one["step"], one["metrics"][self.data.metric]) for one in history if self.data.metric in one["metrics"]
+        ]
+
+    def _arm(self, name: str) -> Arm:
+        for arm in self.arms:
+            if arm.name == name:
+                return arm
+        raise InputError(f"There is no arm {name!r}. Arms: {', '.join(arm.name for arm in self.arms)}.")
+
+
+def compare(
+    checkpoint: str | Path,
+    arms: Arm | Sequence[Arm],
+    data: Data | str | Path,
+    *,
+    seeds: int | Sequence[int] = 3,
+    settings: TrainSettings | None = None,
+    placebo: bool = True,
+    out: str | Path | None = None,
+    workers: int = 1,
+    cache: Path | None = None,
+    groups: Sequence[Any] | None = None,
+    progress: Callable[..., None] = lambda cell, report: None,
+) -> Comparison:
+    """Train every arm with every seed on the same data and compare them with the plain encoder and a placebo.
+
+    The plain arm comes first and is added if it is missing, the placebo of the first infused arm unless
+    `placebo=False`. `data` may be a table with the columns text and label. With `out`, finished cells are kept, a
+    stopped comparison resumes, and the model of each arm's first seed is saved. `progress` is called with each cell
+    and the `StepReport` of its training, None at its end.
+    """
+    listed = _complete([arms] if isinstance(arms, Arm) else list(arms), placebo=placebo)
+    data = data if isinstance(data, Data) else Data.from_table(data)
+    numbers = list(range(seeds)) if isinstance(seeds, int) else list(seeds)
+    if not numbers:
+        raise InputError("A comparison needs at least one seed; two or more give an interval.")
+    setups = {arm.name: Setup(Host(str(checkpoint)), arm, data, settings or TrainSettings()) for arm in listed}
+    described = {name: setup.describe() for name, setup in setups.items()}
+    cells = [
+        Cell(
+            Path(checkpoint).name,
+            arm.name,
+            "data",
+            seed,
+            made_with={**described[arm.name], "seed": seed},
+            open=partial(_open, setups[arm.name], seed),
+            keep_model=out is not None and seed == numbers[0] and not arm.shuffled,
+        )
+        for seed in numbers  # seed by seed, so that a stopped comparison has whole pairs
+        for arm in listed
+    ]
+    with ExitStack() as stack:
+        folder = Path(out if out is not None else stack.enter_context(tempfile.TemporaryDirectory()))
+        store = Results(folder)
+        for cell in cells:
+            if store.is_finished(cell):
+                progress(cell, None)
+        run(cells, folder, workers=workers, cache=cache, progress=progress)
+        results: dict[str, list[Result]] = {arm.name: [] for arm in listed}
+        for cell in cells:
+            result = store.read(cell)
+            assert result is not None
+            results[cell.method].append(result)
+    return Comparison(data, tuple(listed), results, folder, groups)
+
+
+def _open(setup: Setup, seed: int, results: Sequence[Result], made: dict[str, Any]) -> Setup:
+    return replace(setup, settings=replace(setup.settings, seed=seed))
+
+
+def _complete(arms: list[Arm], *, placebo: bool) -> list[Arm]:
+    """Return the arms with the plain one first and, if wanted, a placebo."""
+    plain = [arm for arm in arms if arm.method is None] or [Arm()]
+    infused = [arm for arm in arms if arm.method is not None]
+    if not any(not arm.shuffled for arm in infused):
+        raise InputError("No arm has knowledge. Give at least one, as in Arm(Kam(), sources=[...]).")
+    if placebo and not any(arm.shuffled for arm in infused):
+        infused.append(infused[0].placebo())
+    listed = [*plain, *infused]
+    names = [arm.name for arm in listed]
+    if len(set(names)) != len(names):
+        raise InputError(f"Arms need names of their own; got {', '.join(names)}. Give name=... to Arm.")
+    return listed

@@ -1,0 +1,179 @@
+"""Hosts and arms: which encoder is trained, and with which knowledge.
+
+An arm is one way of training: the plain encoder, a method with its sources, or the placebo of such an arm, which has
+the same new weights and the same links, shuffled between texts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from infuser.errors import InputError, did_you_mean
+from infuser.files import digest_of
+from infuser.registry import METHODS
+from infuser.types import Source
+
+if TYPE_CHECKING:
+    from infuser.infused import Infused
+    from infuser.signals import Collator
+    from infuser.tasks.base import Task
+
+PLAIN, PLACEBO, SAMPLING = "plain", "placebo", "sampling"
+
+
+@dataclass(frozen=True)
+class Host:
+    """An encoder to train."""
+
+    checkpoint: str
+    """A folder, a hub id or the name of an asset."""
+    max_length: int | None = None
+    """Longest input in tokens; None takes what the encoder can read."""
+    random_weights: bool = False
+    """Keep the checkpoint's shape and discard its weights: a control for probes."""
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One way of training: `Arm()` is the plain encoder, `Arm(Kam(), [source])` puts knowledge inside."""
+
+    method: Any = None
+    """A method such as `Kam()`; None trains the plain encoder."""
+    sources: Sequence[Source] = ()
+    name: str = ""
+    """What tables call it; "" takes the method's registered name, or "plain"."""
+    select: Any = None
+    """Inject a part of the knowledge: "sampling", a mapping with settings of `Sampling`, or a strategy."""
+    spectral: float | None = None
+    """Weight of the spectral penalty."""
+    shuffled: bool = False
+    """Give each text the knowledge of another one: the placebo."""
+    label: str | None = field(default=None, compare=False)
+    """How the selection was named, for records; None describes it by its content."""
+
+    def __post_init__(self) -> None:
+        if not self.name:
+            name = PLAIN if self.method is None else PLACEBO if self.shuffled else METHODS.name_of(self.method)
+            object.__setattr__(self, "name", name)
+        object.__setattr__(self, "sources", tuple(self.sources))
+        if self.method is None and (self.sources or self.select is not None or self.shuffled):
+            raise InputError(f"The arm {self.name!r} has knowledge but no method. Give one, as in Arm(Kam(), sources).")
+        if self.method is not None and not self.sources:
+            raise InputError(f"The arm {self.name!r} has no sources, so nothing can be put inside. Give at least one.")
+        if self.spectral is not None:
+            from infuser.methods.spectral import Spectral
+
+            Spectral(self.spectral)  # raises if the weight cannot be used
+
+    def placebo(self, name: str = PLACEBO) -> Arm:
+        """Return the placebo of this arm."""
+        return replace(self, name=name, shuffled=True)
+
+    def describe(self) -> dict[str, Any]:
+        """Return what decides the arm's result as plain values; its name decides nothing."""
+        return {
+            "method": None if self.method is None else {"kind": METHODS.name_of(self.method), **asdict(self.method)},
+            "sources": source_digests(self.sources),
+            "select": self.label or (self.select if isinstance(self.select, str | None) else repr(self.select)),
+            "spectral": self.spectral,
+            "shuffled": self.shuffled,
+        }
+
+
+def source_digests(sources: Sequence[Source]) -> list[str]:
+    """Return a digest of what each source knows; code and versions of packages do not count."""
+    from infuser.sources.annotating.fingerprints import describe
+
+    return [
+        digest_of({key: part for key, part in describe(source).items() if key not in ("code", "versions")})
+        for source in sources
+    ]
+
+
+def check_names(given: Iterable[str], known: Collection[str], where: str) -> None:
+    """Reject unknown settings and suggest the closest match."""
+    for name in given:
+        if name not in known:
+            hint = did_you_mean(name, known)
+            raise InputError(f"{where} has no setting {name!r}.{hint} Known: {', '.join(sorted(known))}.")
+
+
+def make_method(kind: str, settings: Mapping[str, Any], *, where: str = "") -> Any:
+    """Return a registered method with these settings; in fine-tuning, `Kar` injects every candidate by default.
+
+    A linker that was never trained has no threshold to go by, so all candidates pass.
+    """
+    import infuser.methods
+    from infuser.methods.kar import EVERY_CANDIDATE
+
+    cls = METHODS[kind]
+    check_names(settings, [one.name for one in fields(cls)], f"{where}: {kind}")
+    given = {name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()}
+    if cls is infuser.methods.Kar:
+        given.setdefault("threshold", EVERY_CANDIDATE)
+    try:
+        return cls(**given)
+    except TypeError as error:
+        raise InputError(f"{where}: {error}.") from error
+
+
+def method_for(kind: str, checkpoint: str) -> Any:
+    """Return a method with its defaults, or with the settings of a checkpoint that is infused by it already."""
+    from infuser.hosts.checkpoints import CARD, is_infused
+    from infuser.tables.rows import read_json
+
+    if is_infused(checkpoint):
+        saved = read_json(Path(checkpoint) / CARD).get("method", {})
+        if saved.get("name") == kind:
+            return METHODS[kind](**saved["settings"])
+    return make_method(kind, {})
+
+
+def open_base(candidates: str | Path, vectors: str | Path, **settings: Any) -> Source:
+    """Return a knowledge base of built candidates and vectors; entities without a vector are skipped."""
+    from infuser.sources import Candidates, KnowledgeBase
+
+    return KnowledgeBase(Candidates(str(candidates)), vectors, **{"missing": "skip", **settings})
+
+
+def select_sources(arm: Arm, found: Sequence[Any]) -> tuple[Source, ...]:
+    """Return the sources of an arm that selects; `found` are the annotations of the training texts."""
+    from infuser.sources import Sampling, Selective
+    from infuser.sources.entity_statistics import count_entities
+
+    strategy = arm.select
+    if strategy == SAMPLING or isinstance(strategy, Mapping):
+        settings = {} if strategy == SAMPLING else dict(strategy)
+        strategy = Sampling(**{"frequencies": count_entities(found), **settings})
+    return tuple(Selective(source, strategy) for source in arm.sources)
+
+
+def make_model(task: Task, host: Host, arm: Arm) -> tuple[Any, Collator, Infused | None]:
+    """Return the model of a cell, its collator, and the infused model if the arm has a method."""
+    from infuser.hosts.checkpoints import find_checkpoint
+    from infuser.hosts.loading import load_model, load_tokenizer, longest_input
+    from infuser.infused import infuse
+    from infuser.signals import Collator
+
+    checkpoint = find_checkpoint(host.checkpoint)
+    options: dict[str, Any] = {"task": task.head, **task.head_options()}
+    if task.learns and task.head != "masked-lm":
+        options["ignore_mismatched_sizes"] = True  # the checkpoint may have a head for other labels
+    tokenizer = load_tokenizer(checkpoint)
+    start: Any = checkpoint
+    if host.random_weights or arm.method is None:
+        start, options = load_model(checkpoint, **options), {}
+    if host.random_weights:
+        start = type(start)(start.config)
+
+    def longest(model: Any) -> int:
+        most = longest_input(model, tokenizer)
+        return most if host.max_length is None else min(most, host.max_length)
+
+    if arm.method is None:
+        return start, Collator(tokenizer, max_length=longest(start)), None
+    infused = infuse(start, arm.method, sources=arm.sources, tokenizer=tokenizer, **options)
+    return infused.model, infused.collator(max_length=longest(infused.model)), infused
