@@ -136,14 +136,18 @@ def share_a_name(entities: Ints, names: Sequence[str]) -> Ints:
 
     Otherwise a probe would know one Springfield, never seen, by the thirty that it has seen.
     """
+    return connected_groups(entities, np.unique(np.array(names, dtype=object), return_inverse=True)[1])
+
+
+def connected_groups(one: Ints, other: Ints) -> Ints:
+    """Return a group for each number of `one`; numbers that share one of `other`, also through others, are together."""
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
-    n_entities = int(entities.max()) + 1
-    _, name_of = np.unique(np.array(names, dtype=object), return_inverse=True)
-    size = n_entities + int(name_of.max()) + 1
-    ties = coo_array((np.ones(len(entities)), (entities, n_entities + name_of)), shape=(size, size))
-    groups: Ints = connected_components(ties, directed=False)[1][:n_entities]
+    n_one = int(one.max()) + 1
+    size = n_one + int(other.max()) + 1
+    ties = coo_array((np.ones(len(one)), (one, n_one + other)), shape=(size, size))
+    groups: Ints = connected_components(ties, directed=False)[1][:n_one]
     return groups
 
 

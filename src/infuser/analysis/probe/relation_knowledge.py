@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from infuser.analysis.probe.entity_types import connected_groups
 from infuser.analysis.probe.relation_rows import RowFeatures
 from infuser.analysis.probe.result import EncoderReading
 from infuser.errors import InputError
@@ -105,17 +106,11 @@ def _groups(texts: Sequence[str], ends: Sequence[set[str]]) -> tuple[Ints, str]:
 
     Where that ties more than half of all triples together, only the text counts.
     """
-    from scipy.sparse import coo_array
-    from scipy.sparse.csgraph import connected_components
-
     of_text, of_pair = (
         np.unique(np.array(names, dtype=object), return_inverse=True)[1]
         for names in (texts, ["\n".join(sorted(pair)) for pair in ends])
     )
-    n_texts = int(of_text.max()) + 1
-    size = n_texts + int(of_pair.max()) + 1
-    ties = coo_array((np.ones(len(texts)), (of_text, n_texts + of_pair)), shape=(size, size))
-    groups: Ints = connected_components(ties, directed=False)[1][of_text]
+    groups = connected_groups(of_text, of_pair)[of_text]
     return (groups, "text and pair") if 2 * np.bincount(groups).max() <= len(groups) else (of_text, "text")
 
 
