@@ -62,34 +62,26 @@ def candidate_tensors(
         _TextCandidates(base, annotations, of_text, gold[i] if gold is not None else None)
         for i, (annotations, of_text) in enumerate(zip(found, ranges, strict=True))
     ]
-    n_spans, n_candidates, n_vectors = (
-        max(1, *(len(of_text) for of_text in lists))
-        for lists in (
-            [text.spans for text in texts],
-            [text.priors for text in texts],
-            [text.rows for text in texts],
-        )
-    )
-    spans = np.zeros((len(texts), n_spans, 2), np.int64)
-    candidates = np.zeros((len(texts), n_candidates, 2), np.int64)
-    priors = np.zeros((len(texts), n_candidates), np.float32)
-    vectors = np.zeros((len(texts), n_vectors, base.dim), np.float32)
-    places = np.zeros((len(texts), n_spans), np.int64)
-    right = np.full((len(texts), n_candidates), -1, np.int64)
-    read = base.store.take(np.concatenate([text.rows for text in texts]))  # one look at the disk for the whole batch
-    first = 0
-    for i, text in enumerate(texts):
-        if text.spans:
-            spans[i, : len(text.spans)], places[i, : len(text.spans)] = text.spans, text.places
-        candidates[i, : len(text.priors), 0], candidates[i, : len(text.priors), 1] = text.owners, text.vectors
-        priors[i, : len(text.priors)] = text.priors
-        vectors[i, : len(text.rows)] = read[first : first + len(text.rows)]
-        right[i, : len(text.priors)] = text.gold
-        first += len(text.rows)
-    arrays = {"spans": spans, "candidates": candidates, "priors": priors, "vectors": vectors, "places": places}
+    rows = np.concatenate([text.rows for text in texts])
+    read = np.asarray(base.store.take(rows), np.float32)  # one look at the disk for the whole batch
+    parts = {
+        "spans": [text.spans for text in texts],
+        "candidates": [text.candidates for text in texts],
+        "priors": [text.priors for text in texts],
+        "vectors": np.split(read, np.cumsum([len(text.rows) for text in texts])[:-1]),
+        "places": [text.places for text in texts],
+    }
     if gold is not None:
-        arrays["gold"] = right
-    return {part_name(base.name, part): torch.from_numpy(array) for part, array in arrays.items()}
+        parts["gold"] = [text.gold for text in texts]
+    return {part_name(base.name, part): _padded(rows, -1 if part == "gold" else 0) for part, rows in parts.items()}
+
+
+def _padded(rows: Sequence[NDArray[Any]], filler: int) -> Tensor:
+    """Return arrays (n, ...) of one text each as one tensor (batch, longest n, ...)."""
+    padded = np.full((len(rows), max(1, *map(len, rows)), *rows[0].shape[1:]), filler, rows[0].dtype)
+    for of_text, row in zip(padded, rows, strict=True):
+        of_text[: len(row)] = row
+    return torch.from_numpy(padded)
 
 
 class _TextCandidates:
@@ -108,25 +100,19 @@ class _TextCandidates:
                 f"{found.text[:40]!r} has {len(found.spans)} spans of {base.name!r} but says of {len(gold)} what they "
                 "mean. Make examples with linking.link_examples."
             )
-        self.spans: list[tuple[int, int]] = []
-        self.places: list[int] = []
+        kept = [place for place, tokens in enumerate(ranges) if tokens is not None]  # others were cut off
         rows, priors, right = [np.zeros(0, np.int64)], [np.zeros(0, np.float32)], [np.zeros(0, np.int64)]
-        sizes: list[int] = []
-        for place, (candidates, tokens) in enumerate(zip(found.candidates, ranges, strict=True)):
-            if tokens is None:
-                continue  # the encoding cut it off
-            of_span, prior = base.look_up(candidates)
-            self.spans.append(tokens)
-            self.places.append(place)
+        for place in kept:
+            of_span, prior = base.look_up(found.candidates[place])
             rows.append(of_span)
             priors.append(prior)
-            sizes.append(len(of_span))
             right.append(_right(base, None if gold is None else gold[place], of_span))
-        self.owners = np.repeat(np.arange(len(sizes)), sizes)
+        self.spans = np.array([ranges[place] for place in kept], np.int64).reshape(-1, 2)
+        self.places = np.array(kept, np.int64)
         self.priors, self.gold = np.concatenate(priors), np.concatenate(right)
-        self.rows: NDArray[np.int64]
-        self.vectors: NDArray[np.int64]
-        self.rows, self.vectors = np.unique(np.concatenate(rows), return_inverse=True)
+        self.rows, vectors = np.unique(np.concatenate(rows), return_inverse=True)
+        owners = np.repeat(np.arange(len(kept)), [len(of_span) for of_span in rows[1:]])
+        self.candidates = np.stack([owners, vectors], axis=1)
 
 
 def _right(base: HasEntityVectors, gold: str | None, rows: NDArray[np.int64]) -> NDArray[np.int64]:

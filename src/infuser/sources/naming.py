@@ -22,7 +22,7 @@ from infuser.registry import SOURCES
 from infuser.sources.knowledge_base import KnowledgeBase
 from infuser.sources.lists import LISTED, read_aliases, read_list
 from infuser.sources.selective import bare
-from infuser.sources.settings import check_complete, check_settings, fields_of
+from infuser.sources.settings import check_complete, check_settings, first_setting
 from infuser.tables.rows import read_json, read_toml
 from infuser.types import Source
 
@@ -101,7 +101,10 @@ def from_path(kind: str, path: Path, settings: Mapping[str, Any]) -> Source:
 
         if kind_of(path) is None:
             raise InputError(f"{str(path)!r} is a folder, but none that infuser built. Give a file, or a built folder.")
-    return _made(kind, {_first_setting(kind): str(path), **settings}, str(path))
+    first = first_setting(kind)
+    if first is None:
+        raise InputError(f"A {kind} source takes no path. Give its settings: {kind},setting=value.")
+    return _made(kind, {first: str(path), **settings}, str(path))
 
 
 def from_file(path: Path) -> list[Source]:
@@ -146,13 +149,6 @@ def _made(kind: str, settings: Mapping[str, Any], where: str) -> Source:
     except (TypeError, ValueError) as error:
         raise InputError(f"{where}: {error}") from error
     return source
-
-
-def _first_setting(kind: str) -> str:
-    for field in fields_of(kind):
-        if not field.kw_only:
-            return field.name
-    raise InputError(f"A {kind} source takes no path. Give its settings: {kind},setting=value.")
 
 
 def source_names(sources: Sequence[Source]) -> list[str]:

@@ -32,6 +32,11 @@ def fields_of(kind: str) -> list[dataclasses.Field[Any]]:
     return [field for field in dataclasses.fields(cls) if field.init] if dataclasses.is_dataclass(cls) else []
 
 
+def first_setting(kind: str) -> str | None:
+    """Return the setting that says where a source's knowledge lies; None if it has none."""
+    return next((field.name for field in fields_of(kind) if not field.kw_only), None)
+
+
 def check_settings(kind: str, settings: Mapping[str, Any], where: str) -> dict[str, Any]:
     """Return settings that a source of this kind has, each of a type that it takes."""
     known = [field.name for field in fields_of(kind)]
@@ -50,19 +55,20 @@ def check_settings(kind: str, settings: Mapping[str, Any], where: str) -> dict[s
 
 def check_complete(kind: str, settings: Mapping[str, Any], where: str) -> None:
     """See that nothing is missing that a source of this kind cannot do without."""
-    missing = [field for field in fields_of(kind) if _is_needed(field) and field.name not in settings]
+    none = (dataclasses.MISSING, dataclasses.MISSING)
+    missing = [
+        field
+        for field in fields_of(kind)
+        if (field.default, field.default_factory) == none and field.name not in settings
+    ]
     if not missing:
         return
-    place = next((field.name for field in fields_of(kind) if not field.kw_only), None)
+    place = first_setting(kind)
     others = "".join(f",{field.name}=VALUE" for field in missing if field.name != place)
     example = f"{kind}=PATH{others}" if others or kind not in _EXAMPLES else f"{kind}={_EXAMPLES[kind]}"
     raise InputError(
         f"{where}: {kind} needs {' and '.join(field.name for field in missing)}, as in --source {example}."
     )
-
-
-def _is_needed(field: dataclasses.Field[Any]) -> bool:
-    return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
 
 
 def _types_of(kind: str) -> dict[str, Any]:
@@ -82,17 +88,14 @@ def has_type(value: Any, wanted: Any) -> bool:
     if wanted is types.NoneType:
         return value is None
     if wanted in _WORDS or wanted is Path:
-        return isinstance(value, _accepted(wanted)) and (wanted is bool or not isinstance(value, bool))
+        accepted = {float: int | float, Path: str | Path}.get(wanted, wanted)
+        return isinstance(value, accepted) and (wanted is bool or not isinstance(value, bool))
     if origin is Sequence:
         simple = arguments[0] in _WORDS
         return isinstance(value, list | tuple) and (not simple or all(has_type(one, arguments[0]) for one in value))
     if origin in (Mapping, Callable):
         return isinstance(value, origin)
     return True
-
-
-def _accepted(wanted: type[Any]) -> Any:
-    return {float: int | float, Path: str | Path}.get(wanted, wanted)
 
 
 def describe_type(wanted: Any, value: Any) -> str:
