@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import os
 import pickle  # noqa: TID251
 import tracemalloc
@@ -13,16 +11,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from knowledge.counting.corpora import read
 from packed_files import write_packed as write
 
 from infuser.errors import InputError
 from infuser.knowledge.counting.corpus import CorpusFile, find_files, read_corpus, write_rows
 from infuser.tables import blocks as table_blocks
-from infuser.tables.blocks import Block, read_blocks
-from infuser.tables.quotes import QuotedEnds
+from infuser.tables.blocks import Block
 
 CONTENTS = {
     ".txt": 'One text.\n\nAnother, with "signs"\n',
@@ -321,35 +316,3 @@ def test_texts_of_any_parquet_type_are_read(tmp_path, kind):
 def test_an_arrow_stream_gives_its_rows_back():
     batch = pa.record_batch({"text": ["a", None]})
     assert pa.ipc.open_stream(write_rows([batch, batch])).read_all().to_pydict() == {"text": ["a", None, "a", None]}
-
-
-def records_by_the_csv_module(data: bytes) -> list[int]:
-    """Return where records end according to Python's own reader of CSV, fed line by line."""
-    lines = io.StringIO(data.decode("latin-1"), newline="\n").readlines()
-    ends, at = [], 0
-    reader = csv.reader(lines)
-    seen = 0
-    for _ in reader:
-        at += sum(map(len, lines[seen : reader.line_num]))
-        seen = reader.line_num
-        ends.append(at)
-    return ends
-
-
-@given(st.text(alphabet='a",\n', max_size=40), st.lists(st.integers(1, 5), max_size=10))
-def test_records_end_where_the_csv_module_ends_them_however_odd_the_quotes(text, steps):
-    data = text.encode() + b"\n"
-    quotes = QuotedEnds()
-    found = quotes.find_all(data).tolist()
-    expected = records_by_the_csv_module(data)
-    assert found == (expected[:-1] if quotes.inside else expected)
-    stream, ends, at = io.BytesIO(data), [], 0
-    try:
-        for block in read_blocks("a.csv", steps[0] if steps else 3, format="csv", source=stream):
-            at += len(block.data)
-            ends.append(at)
-    except InputError:
-        assert quotes.inside
-    else:
-        assert not quotes.inside and ends[-1] == len(data)
-    assert set(ends) <= set(found)

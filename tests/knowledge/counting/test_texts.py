@@ -108,34 +108,6 @@ def loose(name: str, format: str, data: bytes, header: tuple[str, ...] = (), fir
     return CorpusBlock(CorpusFile(name, format), 0, Block(first, data, separator, header))
 
 
-def numbered(found: parse.Batch) -> list[tuple]:
-    columns = [column.to_pylist() for column in found.columns]
-    return [row for row in zip(found.numbers.tolist(), *columns, strict=True) if any(row[1:])]
-
-
-@settings(max_examples=300)
-@given(
-    st.lists(
-        st.sampled_from([b"a", b"b,", b'"', b'""', b",", b"\n", b"\r\n", b"\r", b"\xff", "é".encode()]), max_size=14
-    )
-)
-def test_arrow_and_the_csv_module_agree_on_any_bytes(parts):
-    data = b"".join(parts) + b"\n"
-    for separator in (",", ";", "\t"):
-        block = Block(5, data.replace(b",", separator.encode()), separator, ("one", "two"))
-        for places in ([0], [1, 0]):
-            at_once = parse.table_at_once(block, places)
-            if at_once is None:
-                continue
-            slowly = parse.rows_one_by_one(
-                block.records(),
-                lambda row, b=block, p=places: parse.table_row(row, b, p),
-                [pa.string()] * len(places),
-            )
-            assert not slowly.bad
-            assert numbered(at_once) == numbered(slowly)
-
-
 @pytest.mark.parametrize("name", ["a.csv", "a.tsv", "a.jsonl"])
 def test_a_bad_row_among_thousands_is_told_and_the_others_come_through(tmp_path, monkeypatch, name):
     form = {"a.csv": '{0},"tex""t\n{0}"\n', "a.tsv": "{0}\ttext {0}\n", "a.jsonl": '{{"text": "text {0}"}}\n'}[name]
