@@ -27,7 +27,7 @@ _MOST_FREQUENT = 5
 @option_groups
 def annotate(
     data: Annotated[
-        Path, typer.Argument(help="Texts: .csv, .tsv, .jsonl, .json, .txt (also packed, .csv.gz), or .parquet.")
+        Path, typer.Argument(help="Texts: .csv, .tsv, .jsonl, .json, .txt (also packed, .gz or .zst), or .parquet.")
     ],
     out: Annotated[Path, typer.Option(help="Folder for the annotations.", show_default=False)],
     columns: TextColumnOptions,

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 @option_groups
 def select(
     data: Annotated[
-        Path, typer.Argument(help="Texts: .csv, .tsv, .jsonl, .json, .txt (also packed, .csv.gz), or .parquet.")
+        Path, typer.Argument(help="Texts: .csv, .tsv, .jsonl, .json, .txt (also packed, .gz or .zst), or .parquet.")
     ],
     out: Annotated[Path | None, typer.Option(help="File for the selection, .json.", show_default="not written")] = None,
     explain: Annotated[

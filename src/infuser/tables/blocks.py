@@ -89,6 +89,12 @@ def suffix_of(path: str | Path) -> str:
     return Path(unpacked_name(path)).suffix
 
 
+def packed_or_not(path: Path) -> Path | None:
+    """Return this file, or the one with .gz or .zst behind its name; None if there is neither."""
+    names = (path, *(path.with_name(f"{path.name}{suffix}") for suffix in _PACKINGS))
+    return next((name for name in names if name.is_file()), None)
+
+
 @contextmanager
 def open_stream(path: str | Path, source: Any = None) -> Iterator[BinaryIO]:
     """Open a file (or `source`, which holds its bytes) for reading, unpacking .gz and .zst; errors name the file."""

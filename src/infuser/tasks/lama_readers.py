@@ -20,8 +20,8 @@ from pathlib import Path
 from typing import Any, Literal, get_args
 
 from infuser.errors import InputError
-from infuser.tables.blocks import suffix_of
-from infuser.tables.rows import Record, read_lines, read_records
+from infuser.tables.blocks import packed_or_not, suffix_of
+from infuser.tables.rows import Record, filled_lines, read_records
 from infuser.tables.skipped import BadRow, Place
 from infuser.tasks.official import dataset_records, find_file, is_datasets_name
 from infuser.words import counted
@@ -82,7 +82,7 @@ def _trex(data: str) -> Iterator[Record]:
     n_files = missing = 0
     for place, about in read_records(relations):
         relation = _text(place, about, "relation")
-        path = next((p for p in _spellings(Path(data) / "TREx" / f"{relation}.jsonl") if p.is_file()), None)
+        path = packed_or_not(Path(data) / "TREx" / f"{relation}.jsonl")
         if path is None:
             missing += 1  # the official script passes over them, too
             continue
@@ -94,10 +94,6 @@ def _trex(data: str) -> Iterator[Record]:
         raise InputError(f"The folder {data!r} has no TREx/P*.jsonl for any of the {missing} relations of {relations}.")
     if missing:
         _log.info("%s of %s have no file in TREx.", counted(missing, "relation"), relations)
-
-
-def _spellings(path: Path) -> tuple[Path, Path]:
-    return path, path.with_name(f"{path.name}.gz")
 
 
 def _google_re(data: str) -> Iterator[Record]:
@@ -194,7 +190,7 @@ def read_texts(corpus: str) -> list[str]:
     files = sorted(one for one in path.rglob("*") if suffix_of(one) == ".txt") if path.is_dir() else [path]
     texts = []
     for file in files:
-        texts += [text for _, line in read_lines(file) if (text := line.strip())]
+        texts += [line.strip() for _, line in filled_lines(file)]
     if not texts:
         raise InputError(f"There are no texts in {corpus!r}. Give a file with one text per line, or a folder of .txt.")
     return texts

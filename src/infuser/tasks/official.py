@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from infuser.errors import InputError, MissingExtraError
+from infuser.tables.blocks import packed_or_not
 from infuser.tables.rows import Record, read_records
 from infuser.tables.skipped import Place
 
@@ -25,7 +26,7 @@ def official_records(data: str, split: str, *names: str) -> Iterator[Record]:
 
 
 def find_file(data: str, *names: str) -> Path:
-    """Return the first of these files that the folder holds, gzipped or not; else raise and list both."""
+    """Return the first of these files that the folder holds, packed (.gz, .zst) or not; else raise and list both."""
     folder = Path(data)
     if not folder.is_dir():
         raise InputError(
@@ -33,9 +34,8 @@ def find_file(data: str, *names: str) -> Path:
             f"library such as {_PREFIX}nyu-mll/glue,cola."
         )
     for name in names:
-        for path in (folder / name, folder / f"{name}.gz"):
-            if path.is_file():
-                return path
+        if path := packed_or_not(folder / name):
+            return path
     held = ", ".join(sorted(path.name for path in folder.iterdir())[:10]) or "nothing"
     raise InputError(f"The folder {data!r} holds no {' or '.join(names)}, but {held}.")
 

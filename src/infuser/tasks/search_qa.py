@@ -26,7 +26,8 @@ from typing import Any
 
 from infuser.errors import InputError
 from infuser.registry import TASKS
-from infuser.tables.rows import json_object, read_lines
+from infuser.tables.blocks import suffix_of
+from infuser.tables.rows import filled_lines, json_object
 from infuser.tables.skipped import BadRow, Place
 from infuser.tasks.base import Example, Split
 from infuser.tasks.official import dataset_records, find_file, is_datasets_name
@@ -64,16 +65,14 @@ class SearchQa(OpenQa):
         names = _NAMES[split]
         folder = next((path for name in names if (path := Path(self.data, name)).is_dir()), None)
         path = folder or find_file(self.data, *(f"{name}{ending}" for name in names for ending in (".txt", ".zip")))
-        if path.suffix in (".txt", ".gz"):
+        if suffix_of(path) == ".txt":
             return _lines(path)
         files = _unpacked(path) if path.is_file() else _json_files(path)
         return (_crawled(place, json_object(place, raw)) for place, raw in files)
 
 
 def _lines(path: Path) -> Iterator[_Row]:
-    for number, line in read_lines(path):
-        if not line.strip():
-            continue
+    for number, line in filled_lines(path):
         place, parts = Place(path, number), line.split("|||")
         if len(parts) != 3:
             advice = "Write '<s> snippet </s> ||| question ||| answer'."
