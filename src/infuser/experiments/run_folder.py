@@ -107,17 +107,17 @@ class Results:
 
     def path(self, cell: Cell) -> Path:
         """Return where the result of a cell lies, or will lie."""
+        if found := self._find(cell, cell.digest):
+            return found
         place = self.folder / ("cells" if cell.trial is None else "trials")
-        for digest in (cell.digest, *cell.earlier):
-            if found := next(place.glob(f"*--{digest}.json"), None):  # perhaps computed under another name
-                return found
         parts = (cell.task, cell.host, cell.method, str(cell.seed), cell.digest)
         return place / f"{'--'.join(map(_file_name, parts))}.json"
 
     def read(self, cell: Cell) -> dict[str, Any] | None:
         """Return the result of a cell under the names that it has now; None if it is not finished."""
-        path = self.path(cell)
-        if not path.exists():
+        found = (self._find(cell, digest) for digest in (cell.digest, *cell.earlier))
+        path = next((one for one in found if one is not None), None)
+        if path is None:
             return None
         try:
             result: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
@@ -131,9 +131,13 @@ class Results:
 
     def is_finished(self, cell: Cell) -> bool:
         """Return whether a cell has its result, by today's rules, and its model if it is to be kept."""
-        path = self.path(cell)
-        by_todays_rules = path.name.endswith(f"--{cell.digest}.json") and path.exists()
-        return by_todays_rules and (not cell.keep_model or self.model(cell).exists())
+        kept = not cell.keep_model or self.model(cell).exists()
+        return kept and self._find(cell, cell.digest) is not None
+
+    def _find(self, cell: Cell, digest: str) -> Path | None:
+        """Return the result with this digest, perhaps computed under another name."""
+        place = self.folder / ("cells" if cell.trial is None else "trials")
+        return next(place.glob(f"*--{digest}.json"), None)
 
     def write(self, cell: Cell, result: Mapping[str, Any]) -> Path:
         """Write the result of a cell, whole or not at all, and remove its checkpoints."""
