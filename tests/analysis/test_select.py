@@ -40,6 +40,6 @@ def test_each_source_is_reported_by_its_name_and_a_strategy_without_counts_gets_
     reports = select(sources, found, Known({"bern": 0.9}), n_draws=2)
     assert list(reports) == ["entities 1", "entities 2"] and reports["entities 2"].kept == 1
     assert [(one.key, one.kept, one.frequency) for one in reports["entities 1"].entities] == [
-        ("bern", 0, 2),
-        ("aare", 1, 1),
+        ("Bern", 0, 2),
+        ("Aare", 1, 1),
     ]
