@@ -1,0 +1,232 @@
+"""Does the knowledge help, where, and what did it change? Compares runs with their baseline and placebo."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from infuser.analysis.diagnose.angles import corresponding_angles
+from infuser.analysis.diagnose.buckets import buckets, entity_frequency
+from infuser.analysis.diagnose.data import Coverage, DiagnosisData, logits_of, read_data
+from infuser.analysis.diagnose.effects import answers, channel_effects, corruption_curve, flips, without_channel
+from infuser.analysis.diagnose.notes import facts_of, notes_of
+from infuser.analysis.diagnose.result import Diagnosis
+from infuser.analysis.diagnose.runs import Arms, complete, sort_runs
+from infuser.analysis.diagnose.spectra import feature_matrix, singular_values
+from infuser.analysis.explain import explain
+from infuser.analysis.explanation import Explanation
+from infuser.errors import CheckpointError, InputError
+from infuser.experiments.arm import PLACEBO, PLAIN
+from infuser.experiments.data import shuffle_part
+from infuser.experiments.train import TrainedRun
+from infuser.hosts.checkpoints import find_checkpoint
+from infuser.hosts.loading import load_model
+from infuser.infused import Infused, load
+from infuser.opening import open_plain, plain_collator
+from infuser.sources.naming import source_names
+from infuser.stats.comparison import ArmScores, compare
+from infuser.training import StepReport
+from infuser.types import Annotations
+from infuser.versions import installed_versions
+from infuser.words import counted
+
+SIZES = (0.1, 0.3)
+"""Shares of the training examples that the infused arm is also trained on."""
+SHARES = (0.1, 0.2, 0.3, 0.4, 0.5)
+"""Shares of entities that are taken for others."""
+_N_EXPLAINED = 2
+"""So many of the mended examples are explained, and of the spoilt ones."""
+_log = logging.getLogger(__name__)
+
+
+def diagnose(
+    runs: Sequence[str | Path],
+    *,
+    data: Path | None = None,
+    frequencies: Path | None = None,
+    sizes: Sequence[float] = SIZES,
+    corrupt: Sequence[float] = SHARES,
+    training: bool = True,
+    cache: Path | None = None,
+    report: Callable[[str], None] = _log.info,
+    coverage: Coverage | None = None,
+    progress: bool | Callable[[StepReport], None] = False,
+) -> Diagnosis:
+    """Compare infused runs of `infuser train` with the same training without knowledge and with a placebo.
+
+    runs: folders, infused ones and perhaps plain and placebo ones. With `training`, missing ones are trained as these
+        were, into RUN/diagnose, and found there again.
+    data: test examples with the columns of the training table; None takes the dev examples.
+    frequencies: a folder of `infuser annotate`, in which entities were counted; None counts in the training texts.
+    sizes: shares of the training examples that the infused arm is also trained on, to compare features.
+    corrupt: shares of entities that are taken for others while answering.
+    report: called with a line about each step; `coverage` with what the sources found in the test texts.
+    """
+    shares = sorted({0.0, *corrupt})
+    if not 0 <= shares[0] <= shares[-1] <= 1:
+        raise InputError(f"--corrupt takes shares between 0 and 1, not {shares[0] or shares[-1]:g}.")
+    arms = sort_runs([Path(run) for run in runs])
+    tested = read_data(arms, data, frequencies, cache=cache, coverage=coverage)
+    smaller = complete(arms, sizes, training=training, cache=cache, report=report, progress=progress)
+    found = _examine(arms, smaller, tested, shares, report)
+    return replace(
+        found,
+        notes=notes_of(found, arms, tested, data, frequencies, n_smaller=len(smaller)),
+        facts=facts_of(found, arms, tested, data, frequencies),
+        versions={**installed_versions(), "written": datetime.now(UTC).isoformat(timespec="seconds")},
+    )
+
+
+@dataclass
+class _Answers:
+    """What the models of all seeds answer: probabilities (examples, classes) for each seed."""
+
+    of_arm: dict[str, list[NDArray[np.float64]]]
+    without: dict[str, list[NDArray[np.float64]]]
+    """Source to the infused arm's answers when this source finds nothing."""
+    curves: list[list[tuple[float, float]]] = field(default_factory=list)
+    """The infused arm's score against the share of wrong entities, for each seed."""
+
+
+def _examine(
+    arms: Arms,
+    smaller: Mapping[int, TrainedRun],
+    data: DiagnosisData,
+    shares: Sequence[float],
+    report: Callable[[str], None],
+) -> Diagnosis:
+    """Let all models answer and put the answers together; without a seed of all three arms nothing is compared."""
+    seeds = arms.whole_seeds()
+    compared = bool(seeds)
+    seeds = seeds or sorted(arms.infused)
+    runs = {PLAIN: arms.plain, arms.method: arms.infused, PLACEBO: arms.placebo} if compared else {}
+    runs = runs or {arms.method: arms.infused}
+    first = load(arms.first.run.model)
+    names = source_names(first.sources)
+    answered = _answer(arms.method, runs, seeds, names, data, shares, report)
+    report("Comparing")
+    of_method = answered.of_arm[arms.method]
+    scored = [
+        ArmScores(
+            name,
+            [logits_of(one) for one in answered.of_arm[name]],
+            of_arm[seeds[0]].record["result"]["new_weights"],
+            [of_arm[seed].record["result"]["seconds"] for seed in seeds],
+        )
+        for name, of_arm in runs.items()
+    ]
+    without = {name: [logits_of(one) for one in of_source] for name, of_source in answered.without.items()}
+    metric, truth = data.metric, data.truth
+    found = Diagnosis(
+        title=f"Does the knowledge help? {arms.method}, {arms.first.table.name}",
+        comparison=compare(scored, truth, metric=metric, also=[(arms.method, PLACEBO)]) if compared else None,
+        metric=metric.name.replace("auc", "AUC"),
+        buckets=buckets(scored, truth, entity_frequency(data.entities, data.frequencies), metric=metric),
+        corruption=_corruption(arms.method, answered, data),
+        channels=channel_effects(names, [logits_of(one) for one in of_method], without, truth, metric=metric),
+        flips=flips(data.test, truth, answered.of_arm[PLAIN], of_method, data.labels) if compared else (),
+    )
+    report("Looking inside")
+    angles, notes = _angles(arms.first, first)
+    plain = arms.plain[seeds[0]] if compared else None
+    return replace(
+        found,
+        angles=angles,
+        notes=notes,
+        spectra=_spectra(arms.method, first, smaller, plain, data),
+        explanations=_explanations(first, found),
+    )
+
+
+def _answer(
+    method: str,
+    runs: Mapping[str, Mapping[int, TrainedRun]],
+    seeds: Sequence[int],
+    sources: Sequence[str],
+    data: DiagnosisData,
+    shares: Sequence[float],
+    report: Callable[[str], None],
+) -> _Answers:
+    """Let the models of all arms and seeds answer; the infused ones also without a source and with wrong entities."""
+    answered = _Answers({name: [] for name in runs}, {source: [] for source in sources})
+    annotated = [example["annotations"] for example in data.test]
+    pool = [example["annotations"] for example in data.train]
+    for seed in seeds:
+        for name, of_arm in runs.items():
+            report(f"Answering {counted(len(data.test), 'test example')}: {name}, seed {seed}")
+            if name == PLAIN:
+                answered.of_arm[name].append(answers(*_open_plain(of_arm[seed], data.test)))
+                continue
+            infused = load(of_arm[seed].run.model)
+            collate = infused.collator()
+            test = shuffle_part(data.test, seed=data.shuffling) if name == PLACEBO else data.test
+            answered.of_arm[name].append(answers(infused, test, collate))
+            if name != method:
+                continue
+            for place, source in enumerate(sources):
+                left = _with_annotations(data.test, without_channel(annotated, place))
+                answered.without[source].append(answers(infused, left, collate))
+            answered.curves.append(corruption_curve(infused, data.test, shares, score=data.score, pool=pool))
+    return answered
+
+
+def _open_plain(run: TrainedRun, test: Sequence[dict[str, Any]]) -> tuple[Any, Sequence[dict[str, Any]], Any]:
+    """Return a plain model, the test examples and its collator, as `answers` and `feature_matrix` take them."""
+    model, tokenizer = open_plain(str(run.run.model))
+    return model, test, plain_collator(model, tokenizer)
+
+
+def _with_annotations(
+    examples: Sequence[dict[str, Any]], found: Sequence[tuple[Annotations, ...]]
+) -> list[dict[str, Any]]:
+    return [{**example, "annotations": one} for example, one in zip(examples, found, strict=True)]
+
+
+def _corruption(method: str, answered: _Answers, data: DiagnosisData) -> dict[str, list[tuple[float, float]]]:
+    """Return the mean curve over seeds; arms whose knowledge is not corrupted are level lines."""
+    by_share = zip(*answered.curves, strict=True)
+    points = [(of_seeds[0][0], float(np.mean([value for _, value in of_seeds]))) for of_seeds in by_share]
+    levels = {name: float(np.mean([data.score(one) for one in of_arm])) for name, of_arm in answered.of_arm.items()}
+    return {
+        name: points if name == method else [(share, level) for share, _ in points] for name, level in levels.items()
+    }
+
+
+def _angles(run: TrainedRun, infused: Infused) -> tuple[dict[str, list[tuple[float, float]]], list[str]]:
+    try:
+        pretrained = load_model(find_checkpoint(run.record["files"]["checkpoint"]), "encoder")
+    except CheckpointError as error:
+        return {}, [f"What fine-tuning changed in the weights cannot be told: {error}"]
+    return corresponding_angles(pretrained, infused.model, progress=True), []
+
+
+def _spectra(
+    method: str, first: Infused, smaller: Mapping[int, TrainedRun], plain: TrainedRun | None, data: DiagnosisData
+) -> dict[str, list[float]]:
+    """Return the singular values of the test features for each number of training examples, few first."""
+
+    def values(infused: Infused) -> list[float]:
+        return singular_values(feature_matrix(infused.model, data.test, infused.collator()))
+
+    n_all = f"{len(data.train):,} examples"
+    found = {f"{method}, {n:,} examples": values(load(run.run.model)) for n, run in sorted(smaller.items())}
+    found[f"{method}, {n_all}"] = values(first)
+    if plain is not None:
+        found[f"{PLAIN}, {n_all}"] = singular_values(feature_matrix(*_open_plain(plain, data.test)))
+    return found
+
+
+def _explanations(infused: Infused, found: Diagnosis) -> list[Explanation]:
+    """Return maps and attention of the clearest examples that were mended, and of those that were spoilt."""
+    return [
+        replace(explain(infused, flip.text, flip.pair, layer="strongest"), title=f"{what}: {flip.text[:80]}")
+        for mended, what in ((True, "Mended"), (False, "Spoilt"))
+        for flip in found.clearest(mended=mended)[:_N_EXPLAINED]
+    ]
