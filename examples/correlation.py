@@ -1,4 +1,4 @@
-"""Words that keep each other's company: counted in a corpus, kept as a folder, looked at, read by an encoder.
+"""Words that occur together: counted in a corpus, saved as a folder, looked at, read by an encoder.
 
 python examples/correlation.py [--checkpoint CHECKPOINT] [--out DIRECTORY]
 """

@@ -25,7 +25,7 @@ counts = count_entities([found] for found in graph.annotate(texts))  # or a fold
 selective = Selective(graph, Sampling(frequencies=counts, rare=20))
 
 infused = infuse(checkpoint, Kam(), sources=[selective], task="sequence-classification", num_labels=2)
-train(infused.model, examples, infused.collator(), settings=settings)  # draws anew in every epoch
+train(infused.model, examples, infused.collator(), settings=settings)  # draws again in every epoch
 
 report = explain_selection(selective, graph.annotate(texts))
 for bucket in report.buckets:

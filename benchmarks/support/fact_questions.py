@@ -28,7 +28,7 @@ from infuser.errors import InputError
 from infuser.infused import Infused
 from infuser.knowledge.vectors.store import EntityVectors
 from infuser.linking.inference import check_linker
-from infuser.methods.entity_reader import ask
+from infuser.methods.entity_reader import trace_candidates
 from infuser.progress import progress_bar
 from infuser.signals.candidates import part_name
 from infuser.types import Annotations, Candidate, HasEntityVectors, Span
@@ -280,7 +280,7 @@ def linker_scores(
             places = order[first : first + batch_size]
             batch = collator([examples[place] for place in places])
             sizes = (batch[part_name(name, "priors")] > 0).sum(dim=1).tolist()
-            told = ask(encoder, batch).scores[name].double().cpu().numpy()
+            told = trace_candidates(encoder, batch).scores[name].double().cpu().numpy()
             for place, size, of_text in zip(places, sizes, told, strict=True):
                 if size != len(questions[place].candidates):
                     raise InputError(

@@ -19,8 +19,8 @@ from transformers import PreTrainedModel
 from transformers.utils.generic import ModelOutput
 
 from infuser.errors import InputError
-from infuser.methods.entity_reader import Bases, Found
-from infuser.methods.ernie import Aligned, EntityStream, align_entities
+from infuser.methods.entity_reader import Bases, BatchMentions
+from infuser.methods.ernie import AlignedEntities, EntityStream, align_entities
 from infuser.signals.candidates import part_name
 
 
@@ -54,7 +54,7 @@ class Denoised(ModelOutput):
     """(mentions,) by knowledge base: which of them is right."""
 
 
-def entities_in(batch: Mapping[str, Tensor], name: str, min_prior: float = 0.0) -> Aligned:
+def entities_in(batch: Mapping[str, Tensor], name: str, min_prior: float = 0.0) -> AlignedEntities:
     """Return the entities of a knowledge base in a batch, one per mention, as `Ernie` aligns them."""
     if part_name(name, "spans") not in batch:
         raise InputError(
@@ -66,8 +66,10 @@ def entities_in(batch: Mapping[str, Tensor], name: str, min_prior: float = 0.0) 
     spans, candidates, priors, vectors = (
         batch[part_name(name, part)] for part in ("spans", "candidates", "priors", "vectors")
     )
-    aligned = align_entities(Found(spans=spans, candidates=candidates, priors=priors, vectors=vectors), min_prior)
-    aligned.is_entity &= aligned.vectors.any(dim=-1)  # masked words have an entity of zeros, which is none
+    aligned = align_entities(
+        BatchMentions(spans=spans, candidates=candidates, priors=priors, vectors=vectors), min_prior
+    )
+    aligned.is_entity &= aligned.vectors.any(dim=-1)  # masked words have an entity of zeros, which is no entity
     return aligned
 
 
@@ -158,7 +160,7 @@ class DenoisingObjective(nn.Module):
             targets=targets,
         )
 
-    def _guess(self, name: str, states: Tensor, aligned: Aligned) -> tuple[Tensor, Tensor]:
+    def _guess(self, name: str, states: Tensor, aligned: AlignedEntities) -> tuple[Tensor, Tensor]:
         """Return the score of each entity of the batch for each mention, and which entity is right."""
         text, mention = aligned.is_entity.nonzero(as_tuple=True)
         # the batch tells entities apart by their vectors alone; where those are equal, nothing could be guessed anyway
