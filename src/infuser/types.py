@@ -6,7 +6,7 @@ Everything here speaks of characters of one text. A sentence pair is one text to
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
@@ -173,6 +173,13 @@ class HasEntityVectors(Protocol):
     def look_up(self, candidates: tuple[Candidate, ...]) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         """Return the rows of vectors and the priors of one span's candidates."""
         ...
+
+
+@runtime_checkable
+class CollatesPerEpoch(Protocol):
+    """A collator whose training batches differ from epoch to epoch, because its sources draw."""
+
+    def for_epoch(self, epoch: int, *, seed: int = 0) -> Callable[[Sequence[Any]], Mapping[str, Any]]: ...
 
 
 @runtime_checkable

@@ -23,7 +23,7 @@ from infuser.methods.entity_reader import Trace
 from infuser.methods.kar import KarLayer
 from infuser.signals import Collator, draw_maps
 from infuser.signals.candidates import bases_among
-from infuser.signals.long_texts import shorten
+from infuser.signals.examples import shorten
 from infuser.sources.naming import source_names
 from infuser.types import Annotations, Source
 

@@ -14,8 +14,7 @@ from infuser.errors import InputError, SourceError
 from infuser.progress import progress_bar
 from infuser.signals.align import Aligned, Box, Range, align, token_ranges
 from infuser.signals.candidates import bases_among, candidate_tensors, read_golds
-from infuser.signals.examples import InputRow, read_labels, read_rows
-from infuser.signals.long_texts import tokenizer_inputs
+from infuser.signals.examples import InputRow, read_labels, read_rows, tokenizer_inputs
 from infuser.types import Annotations, DrawsPerEpoch, Source, Span, keep_spans
 
 _NO_LIMIT = 1_000_000
@@ -133,7 +132,7 @@ class Collator:
         progress: bool = False,
     ) -> list[tuple[Annotations, ...]]:
         """Return what each source found in each text or pair, to be kept and given along as `annotations`."""
-        rows = _rows_of(texts, pairs)
+        rows = rows_of(texts, pairs)
         found: list[tuple[Annotations, ...]] = []
         with progress_bar("annotating", len(rows), unit="texts", shown=progress or False) as bar:
             for start in range(0, len(rows), batch_size):
@@ -270,7 +269,8 @@ def _left(gold: Sequence[Any] | None, stays: Sequence[bool]) -> list[Any] | None
     return [one for one, kept in zip(gold, stays, strict=True) if kept]
 
 
-def _rows_of(texts: Sequence[str], pairs: Sequence[str | None] | None) -> list[InputRow]:
+def rows_of(texts: Sequence[str], pairs: Sequence[str | None] | None) -> list[InputRow]:
+    """Return the rows of texts and, if given, one pair or None for each."""
     return read_rows(_examples_of(texts, pairs))[0]
 
 

@@ -1,8 +1,9 @@
-"""Examples as people have them become rows of text and tensors of labels, or one clear error."""
+"""Examples as people have them become rows of text, tokenizer inputs and tensors of labels, or one clear error."""
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
@@ -10,12 +11,18 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from transformers import PreTrainedTokenizerBase
 
 from infuser.errors import InputError
 from infuser.types import Annotations, join_pair
 
 IGNORED = -100
 """The label that transformers' losses leave out."""
+_LONG = 8
+"""A text of more characters than this many times the longest input is worth a look before it is tokenised."""
+_REACH = 1000
+"""How far a text is kept beyond the last token that can be read, if the word there does not end before."""
+_SPACE = re.compile(r"\s")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +98,38 @@ def _string(value: object, side: str, where: str) -> str:
             "with encoding='utf-8', errors='replace'."
         ) from error
     return value
+
+
+def tokenizer_inputs(
+    tokenizer: PreTrainedTokenizerBase, rows: Sequence[InputRow], limit: int | None
+) -> list[str | tuple[str, str]]:
+    """Return texts and pairs for a tokenizer that will cut them to `limit` tokens; it keeps the same tokens of each.
+
+    Very long pairs are shortened before: when a pair is cut, the tokenizers library also builds every combination of
+    the parts that it cut off, the product of both lengths, which can exhaust the memory of a machine.
+    """
+    cuts_pairs = limit is not None and tokenizer.truncation_side == "right"
+    inputs: list[str | tuple[str, str]] = []
+    for row in rows:
+        if row.pair is None:
+            inputs.append(row.text)
+        elif cuts_pairs and limit is not None:
+            inputs.append((shorten(tokenizer, row.text, limit), shorten(tokenizer, row.pair, limit)))
+        else:
+            inputs.append((row.text, row.pair))
+    return inputs
+
+
+def shorten(tokenizer: PreTrainedTokenizerBase, text: str, limit: int) -> str:
+    """Return the beginning of a text that holds its first `limit` tokens, up to the end of a word if one is near."""
+    if len(text) <= _LONG * limit:
+        return text
+    encoding = tokenizer(text, add_special_tokens=False, truncation=True, max_length=limit, return_offsets_mapping=True)
+    if len(encoding["input_ids"]) < limit:
+        return text
+    end = int(encoding["offset_mapping"][-1][1])
+    space = _SPACE.search(text, end, end + _REACH)
+    return text[: space.start() if space else end + _REACH]
 
 
 def read_labels(

@@ -15,9 +15,8 @@ from torch import Tensor
 from transformers import BatchEncoding, PreTrainedTokenizerBase
 
 from infuser.errors import InputError
-from infuser.signals.collator import Collator
-from infuser.signals.examples import InputRow, read_rows
-from infuser.signals.long_texts import tokenizer_inputs
+from infuser.signals.collator import Collator, rows_of
+from infuser.signals.examples import InputRow, tokenizer_inputs
 
 
 class _ReadsKnowledge:
@@ -115,9 +114,7 @@ def follow_padding(boxes: Tensor, length: Tensor, rows: Tensor) -> Tensor:
 def _rows(text: Any, text_pair: Any) -> list[InputRow]:
     """Return the rows of what tokenizers take: a text, a list of texts or pairs, with or without a second list."""
     texts: Sequence[Any] = [text] if isinstance(text, str) else list(text)
-    pairs: Sequence[Any] = [text_pair] * len(texts) if text_pair is None or isinstance(text_pair, str) else text_pair
-    if text_pair is None and texts and all(isinstance(one, list | tuple) and len(one) == 2 for one in texts):
+    pairs: Sequence[Any] | None = [text_pair] * len(texts) if isinstance(text_pair, str) else text_pair
+    if pairs is None and texts and all(isinstance(one, list | tuple) and len(one) == 2 for one in texts):
         texts, pairs = zip(*texts, strict=True)
-    if len(pairs) != len(texts):
-        raise InputError(f"There are {len(texts)} texts but {len(pairs)} pairs. Give one pair per text.")
-    return read_rows([{"text": one, "pair": other} for one, other in zip(texts, pairs, strict=True)])[0]
+    return rows_of(texts, pairs)

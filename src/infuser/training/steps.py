@@ -19,6 +19,7 @@ from torch.utils.data import DataLoader
 from infuser.errors import InputError
 from infuser.hosts import is_new_weight
 from infuser.progress import progress_bar
+from infuser.types import CollatesPerEpoch
 
 Precision = Literal["no", "bf16", "fp16"]
 Example = Mapping[str, Any]
@@ -94,8 +95,7 @@ def read_steps(
     while at < steps.stop:
         epoch, done = divmod(at, plan.n_epoch_steps)
         shares = plan.epoch(epoch, process, n_processes)[done:]
-        for_epoch = getattr(collate, "for_epoch", None)  # selective sources draw for each epoch
-        drawing = collate if for_epoch is None else for_epoch(epoch, seed=plan.seed)
+        drawing = collate.for_epoch(epoch, seed=plan.seed) if isinstance(collate, CollatesPerEpoch) else collate
         batches = iter(
             loader(examples, drawing, n_workers, batch_sampler=[read for step in shares for read, _ in step])
         )

@@ -21,8 +21,7 @@ from infuser.hosts.loading import longest_input
 from infuser.progress import progress_bar
 from infuser.signals.align import align
 from infuser.signals.collator import Collator
-from infuser.signals.examples import InputRow, read_rows
-from infuser.signals.long_texts import tokenizer_inputs
+from infuser.signals.examples import InputRow, read_rows, tokenizer_inputs
 from infuser.types import Annotations, Link, Source, Span, entity_key
 
 Example: TypeAlias = Mapping[str, Any]
