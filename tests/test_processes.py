@@ -11,24 +11,24 @@ import psutil
 import pytest
 
 from infuser.errors import InfuserError, InputError
-from infuser.processes import Crew, Tell, spread
+from infuser.processes import ReportDone, WorkerPool, map_unordered
 
 
-def double(task: int, tell: Tell) -> tuple[int, int]:
-    tell(1)
+def double(task: int, report: ReportDone) -> tuple[int, int]:
+    report(1)
     return 2 * task, os.getpid()
 
 
-def slow(task: int, tell: Tell) -> int:
+def slow(task: int, report: ReportDone) -> int:
     time.sleep(0.05)
     return os.getpid()
 
 
-def fail(task: int, tell: Tell) -> int:
+def fail(task: int, report: ReportDone) -> int:
     raise InputError(f"task {task} is wrong")
 
 
-def die(task: int, tell: Tell) -> int:
+def die(task: int, report: ReportDone) -> int:
     os.kill(os.getpid(), signal.SIGKILL)
     return 0
 
@@ -36,7 +36,7 @@ def die(task: int, tell: Tell) -> int:
 @pytest.mark.parametrize("n_workers", [0, pytest.param(2, marks=pytest.mark.slow)])
 def test_every_task_is_done_and_told(n_workers: int) -> None:
     told: list[int] = []
-    done = list(spread(range(20), double, n_workers, told.append))
+    done = list(map_unordered(range(20), double, n_workers, told.append))
     assert sorted(result for result, _ in done) == [2 * task for task in range(20)]
     assert sum(told) == 20
     assert (os.getpid() in {where for _, where in done}) == (n_workers == 0)
@@ -44,39 +44,42 @@ def test_every_task_is_done_and_told(n_workers: int) -> None:
 
 @pytest.mark.slow
 def test_a_crew_does_one_work_after_another_and_its_parent_helps_until_it_has_started() -> None:
-    with Crew(2, helping=True) as crew:
-        assert sorted(result for result, _ in crew.spread([1, 2], double, lambda n: None)) == [2, 4]  # over at once
-        assert len(list(crew.spread(range(100), slow, lambda n: None))) == 100
-        where = set(crew.spread(range(20), slow, lambda n: None))
+    with WorkerPool(2, helping=True) as pool:
+        assert sorted(result for result, _ in pool.map_unordered([1, 2], double, lambda n: None)) == [
+            2,
+            4,
+        ]  # over at once
+        assert len(list(pool.map_unordered(range(100), slow, lambda n: None))) == 100
+        where = set(pool.map_unordered(range(20), slow, lambda n: None))
         assert os.getpid() not in where and len(where) == 2, "they are up, so they do it alone"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("helping", [False, True])
 def test_what_goes_wrong_comes_home(helping: bool) -> None:
-    with Crew(1, helping=helping) as crew, pytest.raises(InputError, match="task 7 is wrong"):
-        list(crew.spread([7], fail, lambda n: None))
-    with Crew(1) as crew, pytest.raises(InfuserError, match="killed by signal 9 while it counted"):
-        list(crew.spread([1], die, lambda n: None, doing="counted"))
+    with WorkerPool(1, helping=helping) as pool, pytest.raises(InputError, match="task 7 is wrong"):
+        list(pool.map_unordered([7], fail, lambda n: None))
+    with WorkerPool(1) as pool, pytest.raises(InfuserError, match="killed by signal 9 while it counted"):
+        list(pool.map_unordered([1], die, lambda n: None, doing="counted"))
 
 
 def test_work_that_cannot_travel_is_refused() -> None:
-    with Crew(1) as crew, pytest.raises(InputError, match="cannot be handed"):
-        list(crew.spread([1], lambda task, tell: task, lambda n: None))
+    with WorkerPool(1) as pool, pytest.raises(InputError, match="cannot be handed"):
+        list(pool.map_unordered([1], lambda task, report: task, lambda n: None))
 
 
 _PARENT = """
 import sys, time
 sys.path[:0] = sys.argv[1:]
-from infuser.processes import spread
+from infuser.processes import map_unordered
 from test_processes import sleep_long
 if __name__ == "__main__":
     print("started", flush=True)
-    list(spread([1, 2], sleep_long, 2, lambda n: None))
+    list(map_unordered([1, 2], sleep_long, 2, lambda n: None))
 """
 
 
-def sleep_long(task: int, tell: Tell) -> None:
+def sleep_long(task: int, report: ReportDone) -> None:
     time.sleep(60)
 
 

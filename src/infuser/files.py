@@ -32,7 +32,7 @@ def whole_folder(folder: str | Path) -> Iterator[Path]:
     except OSError as error:
         raise InputError(f"Cannot write {str(folder)!r}: {error}. Choose a place you may write to.") from error
     try:
-        with held(draft):
+        with lock_folder(draft):
             inside = draft / "new"
             inside.mkdir()
             yield inside
@@ -88,19 +88,19 @@ def check_writable(folder: str | Path, what: str) -> None:
 
 
 def _clear_left_overs(folder: Path) -> None:
-    """Remove the drafts of processes that were killed; a living one holds its draft."""
+    """Remove the drafts of processes that were killed; a living one has locked its draft."""
     for draft in folder.parent.glob(f".{folder.name}.*.part"):
         if not draft.is_dir():
             continue
         if (draft / "old").exists() and not folder.exists():  # killed between its two renames: nothing may be lost
             (draft / "old").rename(folder)
-        with suppress(OSError), held(draft):
+        with suppress(OSError), lock_folder(draft):
             shutil.rmtree(draft, ignore_errors=True)
 
 
 @contextmanager
-def held(folder: Path) -> Iterator[None]:
-    """Hold a folder until the end, or until the process ends; OSError if another process holds it."""
+def lock_folder(folder: Path) -> Iterator[None]:
+    """Lock a folder until the end, or until the process ends; OSError if another process has locked it."""
     if sys.platform == "win32":  # there, a folder with open files cannot be removed anyway
         yield
         return

@@ -23,77 +23,87 @@ from infuser.errors import InfuserError, InputError
 
 Task = TypeVar("Task")
 Result = TypeVar("Result")
-Tell = Callable[[int], None]
-"""Hears how much was done since it was last told."""
+ReportDone = Callable[[int], None]
+"""Called with how much was done since the last call."""
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS")
 
 
-def spread(
-    tasks: Iterable[Task], work: Callable[[Task, Tell], Result], n_workers: int, tell: Tell, *, doing: str = "worked"
+def map_unordered(
+    tasks: Iterable[Task],
+    work: Callable[[Task, ReportDone], Result],
+    n_workers: int,
+    report: ReportDone,
+    *,
+    doing: str = "worked",
 ) -> Iterator[Result]:
-    """Yield work(task, tell) for every task, in the order in which they are finished; see `Crew.spread`."""
-    with Crew(n_workers) as crew:
-        yield from crew.spread(tasks, work, tell, doing=doing)
+    """Yield work(task, report) for every task as they are finished; see `WorkerPool.map_unordered`."""
+    with WorkerPool(n_workers) as pool:
+        yield from pool.map_unordered(tasks, work, report, doing=doing)
 
 
-class Crew:
-    """Processes that stay for several pieces of work; they start with the first and end with the `with` block.
+class WorkerPool:
+    """Worker processes for several pieces of work; they start with the first and end with the `with` block.
 
     With `helping`, this process does tasks too while the others start, which takes them a second or so each.
     """
 
     def __init__(self, n_workers: int, *, helping: bool = False) -> None:
         self.n_workers, self._helping = n_workers, helping
-        self._team: list[_Worker] = []
+        self._workers: list[_Worker] = []
         self._n_works, self._started = 0, False
         self._clean_up = ExitStack()
 
-    def __enter__(self) -> Crew:
+    def __enter__(self) -> WorkerPool:
         return self
 
     def __exit__(self, *error: object) -> None:
         self._clean_up.close()
 
-    def spread(
-        self, tasks: Iterable[Task], work: Callable[[Task, Tell], Result], tell: Tell, *, doing: str = "worked"
+    def map_unordered(
+        self,
+        tasks: Iterable[Task],
+        work: Callable[[Task, ReportDone], Result],
+        report: ReportDone,
+        *,
+        doing: str = "worked",
     ) -> Iterator[Result]:
-        """Yield work(task, tell) for every task, in the order in which they are finished.
+        """Yield work(task, report) for every task, in the order in which they are finished.
 
         With no workers all is done here, one task after another. `work` travels to each process once, so what it opens
         it may keep; tasks are taken from their iterator only when a process is free. `doing` is for messages.
         """
         if self.n_workers == 0:
             for task in tasks:
-                yield work(task, tell)
+                yield work(task, report)
             return
         waiting = iter(tasks)
-        self._hand_over(work, doing)
-        busy = {worker.connection: worker for worker in self._team}
+        self._send_work(work, doing)
+        busy = {worker.connection: worker for worker in self._workers}
         while busy:
             patience = 0 if self._helping and not self._started else None
             for ready in wait(list(busy), patience):
                 worker = busy[ready]  # type: ignore[index]  # they are the connections we gave
-                kind, answer = worker.hear(doing)
-                if kind == _TOLD:
-                    tell(answer)
+                kind, answer = worker.receive(doing)
+                if kind == _PROGRESS:
+                    report(answer)
                     continue
                 if kind == _FAILED:
                     raise answer
                 self._started = True
                 if kind == _READY and answer != self._n_works:  # for work that was over before the process had started
                     continue
-                if not worker.take(waiting, doing):  # before yielding: whoever takes the result may take a while
+                if not worker.take(waiting, doing):  # before yielding: the caller may take a while with the result
                     del busy[worker.connection]
                 if kind == _DONE:
                     yield answer
             if patience == 0 and not self._started:
                 for task in waiting:
-                    yield work(task, tell)
+                    yield work(task, report)
                     break
                 else:
                     return
 
-    def _hand_over(self, work: Callable[..., Any], doing: str) -> None:
+    def _send_work(self, work: Callable[..., Any], doing: str) -> None:
         try:
             message = bytes(ForkingPickler.dumps(work))
         except Exception as error:
@@ -101,10 +111,10 @@ class Crew:
                 f"The work cannot be handed to worker processes: {error}. Functions among the settings of a source "
                 "must be defined in a module; or work without workers."
             ) from error
-        if not self._team:
+        if not self._workers:
             self._start()
         self._n_works += 1
-        for worker in self._team:
+        for worker in self._workers:
             worker.send((_WORK, (self._n_works, message)), doing)
 
     def _start(self) -> None:
@@ -115,10 +125,10 @@ class Crew:
             process.start()
             theirs.close()
             self._clean_up.callback(_end, process, ours)
-            self._team.append(_Worker(process, ours))
+            self._workers.append(_Worker(process, ours))
 
 
-_TOLD, _FAILED, _DONE, _READY = range(4)
+_PROGRESS, _FAILED, _DONE, _READY = range(4)
 _WORK, _TASK = range(2)
 
 
@@ -141,7 +151,7 @@ class _Worker:
         except OSError as error:
             raise self._dead(doing) from error
 
-    def hear(self, doing: str) -> tuple[int, Any]:
+    def receive(self, doing: str) -> tuple[int, Any]:
         """Return what the worker says: how much is done, a result, or what went wrong."""
         try:
             answer: tuple[int, Any] = self.connection.recv()
@@ -174,7 +184,7 @@ def _work(connection: Connection) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # who presses Ctrl-C speaks to the parent, which ends us
     for name in _THREADS:
         os.environ.setdefault(name, "1")  # the workers are the parallelism
-    work: Callable[[Any, Tell], Any] | None = None
+    work: Callable[[Any, ReportDone], Any] | None = None
     with suppress(EOFError, OSError):  # when the parent is gone
         while True:
             kind, content = connection.recv()
@@ -185,7 +195,7 @@ def _work(connection: Connection) -> None:
                     answer = (_READY, number)
                 else:
                     assert work is not None, "work comes before tasks"
-                    answer = (_DONE, work(content, lambda n: connection.send((_TOLD, n))))
+                    answer = (_DONE, work(content, lambda n: connection.send((_PROGRESS, n))))
             except BaseException as error:
                 answer = (_FAILED, _portable(error))
             connection.send(answer)
@@ -196,7 +206,7 @@ def end_with_parent() -> None:
     parent = multiprocessing.parent_process()
     if parent is not None:
         wait([parent.sentinel])
-        os._exit(1)  # whoever goes on with the work must not find us still writing
+        os._exit(1)  # the process that continues the work must not find this one still writing
 
 
 def _portable(error: BaseException) -> BaseException:

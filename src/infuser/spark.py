@@ -1,4 +1,4 @@
-"""A Spark session for what outgrows one machine: started and stopped, or borrowed; its errors told in one sentence."""
+"""A Spark session for what outgrows one machine: started and stopped, or borrowed; its errors in one sentence."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def open_session(master: str | None, name: str) -> Iterator[SparkSession]:
 
 
 def check_engine(engine: str, master: str | None, workers: int | None) -> None:
-    """See that engine, master and workers go together, and that Spark can be had if it is asked for."""
+    """Raise InputError unless engine, master and workers go together, MissingExtraError if Spark is absent."""
     if engine not in ("local", "spark"):
         raise InputError(f"engine is {engine!r}; it can be local or spark.")
     if engine == "local":
@@ -95,7 +95,7 @@ def check_spark(master: str | None = None) -> None:
 
 def n_slots(session: SparkSession) -> int:
     """Return how many tasks run at once now; executors come and go, so ask again from time to time."""
-    context: Any = getattr(session, "sparkContext", None)  # Spark Connect has none and does not tell
+    context: Any = getattr(session, "sparkContext", None)  # Spark Connect has none
     return _SLOTS_UNKNOWN if context is None else int(context.defaultParallelism)
 
 

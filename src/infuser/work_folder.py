@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from infuser.errors import InputError
-from infuser.files import held, whole_file, write_whole
+from infuser.files import lock_folder, whole_file, write_whole
 
 _SHOWN = 80  # characters of a value in an error message
 
@@ -45,7 +45,7 @@ class WorkFolder:
         with ExitStack() as stack:
             try:
                 self.path.mkdir(parents=True, exist_ok=True)
-                stack.enter_context(held(self.path))
+                stack.enter_context(lock_folder(self.path))
             except BlockingIOError as error:
                 raise InputError(f"Another process is writing to {str(self.path)!r}. Wait for it to finish.") from error
             except OSError as error:

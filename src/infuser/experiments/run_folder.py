@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from infuser.errors import InputError
-from infuser.files import held, write_whole
+from infuser.files import lock_folder, write_whole
 from infuser.versions import installed_versions
 from infuser.work_folder import WorkFolder, differences, name_differences
 
@@ -161,7 +161,7 @@ class Results:
         lock.mkdir(parents=True, exist_ok=True)
         with ExitStack() as stack:
             try:
-                stack.enter_context(held(lock))
+                stack.enter_context(lock_folder(lock))
             except BlockingIOError:
                 yield False
                 return

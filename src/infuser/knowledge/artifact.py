@@ -1,6 +1,6 @@
-"""A folder of arrays: written whole, opened in milliseconds, shared by processes, never believed when it is damaged.
+"""A folder of arrays: written whole, opened in milliseconds, shared by processes, checked for damage when read.
 
-    about.json   what kind of folder it is, its files with their sizes, whatever its writer wants to tell
+    about.json   what kind of folder it is, its files with their sizes, and what else its writer records
     checks.npy   one CRC-32 per 64 KiB of every file
     *.npy        arrays, mapped from disk        *.marisa   tables of strings, mapped from disk
 
@@ -69,7 +69,7 @@ def write_folder(folder: str | Path, kind: str, parts: Parts, **about: Any) -> P
 
 
 class Folder(Mapping[str, Any]):
-    """A folder that `write_folder` made: its parts by name, opened when they are asked for."""
+    """A folder that `write_folder` made: its parts by name, opened at their first use."""
 
     def __init__(self, folder: str | Path, kind: str) -> None:
         self.path = Path(folder)
@@ -113,7 +113,7 @@ class CheckedArray:
         self._bytes = np.memmap(path, np.uint8, "r")
         self._seen = np.zeros(len(sums), bool)
         self._n_unseen = len(sums)
-        self._check(np.zeros(1, np.int64))  # the header tells type and shape
+        self._check(np.zeros(1, np.int64))  # the header has type and shape
         self._values: NDArray[Any] = np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
         self._begin = len(self._bytes) - self._values.nbytes
         self._row = self._values.itemsize * int(np.prod(self._values.shape[1:], dtype=np.int64))
@@ -208,7 +208,7 @@ def make_trie(strings: Collection[str]) -> marisa_trie.Trie:
     odd = next((string for string in strings if "\0" in string), None)
     try:
         if odd is None:
-            return marisa_trie.Trie(strings, order=marisa_trie.LABEL_ORDER)  # built and asked in half the time
+            return marisa_trie.Trie(strings, order=marisa_trie.LABEL_ORDER)  # half the time to build and to search
     except UnicodeEncodeError as error:
         odd = str(error.object)
     raise SourceError(

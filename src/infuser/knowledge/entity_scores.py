@@ -182,7 +182,7 @@ def check_score(key: object, score: object) -> float:
 
 
 def digest_of_texts(texts: Iterable[str]) -> str:
-    """Return what tells these texts from others, in whatever order they come."""
+    """Return a digest of these texts that does not depend on their order."""
     each = sorted(hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest() for text in texts)
     return hashlib.sha256(b"".join(each)).hexdigest()
 

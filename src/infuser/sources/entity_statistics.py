@@ -14,7 +14,7 @@ from infuser.types import Annotations, FindsMentions, HasGraph, Source, entity_k
 
 if TYPE_CHECKING:
     from infuser.knowledge.candidates.store import CandidateStore
-    from infuser.knowledge.graph.close_pairs import Nearness
+    from infuser.knowledge.graph.close_pairs import ClosePairs
     from infuser.knowledge.graph.store import GraphStore
 
 _MOST_CACHED = 1_000_000
@@ -36,7 +36,7 @@ class EntityStatistics:
             from infuser.knowledge.graph.store import GraphStore
 
             self.graph = GraphStore.open(graph)
-        self._nearness: dict[int, Nearness] = {}
+        self._nearness: dict[int, ClosePairs] = {}
         self._counted: dict[str, int] = {}
         self._numbers: dict[str, int] = {}
 
@@ -57,7 +57,7 @@ class EntityStatistics:
                 near[known] = self._near(hops).n_near(nodes[known])
         return near.tolist()
 
-    def _near(self, hops: int) -> Nearness:
+    def _near(self, hops: int) -> ClosePairs:
         if hops not in self._nearness:
             assert self.graph is not None
             self._nearness[hops] = self.graph.nearness(hops)

@@ -192,7 +192,7 @@ def test_progress_tells_the_phases_in_order() -> None:
         "reading",
         "numbering entities",
         "laying out edges",
-        "merging what is said about entities",
+        "merging entities",
         "finding components",
         "measuring distances to landmarks",
         "preparing names",

@@ -1,4 +1,4 @@
-"""Nearness for many texts, held against a breadth-first search from every entity."""
+"""ClosePairs for many texts, held against a breadth-first search from every entity."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from knowledge.graph.test_distances import FREEBASE, distances_of, parts_of, ran
 from numpy.typing import NDArray
 
 from infuser.knowledge.graph import close_pairs
-from infuser.knowledge.graph.close_pairs import Nearness
+from infuser.knowledge.graph.close_pairs import ClosePairs
 
 
 def reached(heads: list[int], tails: list[int], n: int) -> list[list[int]]:
@@ -45,7 +45,7 @@ def check(
     near = reached(heads.tolist(), tails.tolist(), n)
     chance = np.random.default_rng(0)
     for most in hops:
-        known = Nearness(distances, most)
+        known = ClosePairs(distances, most)
         for size in sizes:
             nodes = chance.choice(n, size, replace=False)
             sets = [hop_set(near, int(node), most) for node in nodes]
@@ -92,7 +92,7 @@ def test_hop_sets_in_freebase_are_those_of_a_breadth_first_search() -> None:
     nodes = np.unique(np.concatenate([chance.choice(few, 12, replace=False), chance.choice(len(ids), 12)]))
     sets = {(int(node), hops): hop_set(near, int(node), hops) for node in nodes for hops in (1, 2, 3, 4, 6)}
     for hops in (1, 2, 3, 4, 6):
-        known = Nearness(distances, hops)
+        known = ClosePairs(distances, hops)
         for size in (2, 5, 9, 15, len(nodes)):
             asked = chance.choice(nodes, size, replace=False)
             expected = [[int(other) in sets[int(one), hops] for other in asked] for one in asked]

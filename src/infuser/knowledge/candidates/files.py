@@ -8,7 +8,7 @@
 | graph_mentions       | those of a built graph                                                                  |
 
 The formats of KnowBERT and ERNIE are in `candidate_imports`. Text files may be packed (.gz, .zst). A row that cannot
-be read is told to a `Skipped`, and reading goes on.
+be read is counted by a `Skipped`, and reading continues.
 """
 
 from __future__ import annotations
@@ -184,7 +184,7 @@ def _parquet_records(path: str | Path) -> Iterator[Record]:
 def checked_row(
     values: list[Any], path: str | Path, number: int, skipped: Skipped, unit: str = "line"
 ) -> MentionRow | None:
-    """Return mention, entity and count; None when the count is 0 or something is wrong, which is told."""
+    """Return mention, entity and count; None when the count is 0, or when it cannot be read, which `skipped` counts."""
     mention, entity, count = values
     why = ""
     if not isinstance(mention, str) or not mention.strip():

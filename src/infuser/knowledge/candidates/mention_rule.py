@@ -1,4 +1,4 @@
-"""The rule by which a stretch of text is a mention. docs/guides/candidates.md tells it in full."""
+"""The rule by which a stretch of text is a mention; docs/guides/candidates.md describes it."""
 
 from __future__ import annotations
 

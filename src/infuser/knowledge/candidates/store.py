@@ -32,7 +32,7 @@ MENTIONS = pa.schema(
         pa.field("count", pa.float64(), nullable=False),  # how often the one meant the other; above 0
     ]
 )
-"""The form in which readers hand over mentions; the rows of one mention and entity are summed."""
+"""The schema in which readers yield mentions; the rows of one mention and entity are summed."""
 
 _FOLDED = {"fold_case": True, "fold_accents": True}  # the index folds all; the rule sorts out afterwards
 _MOST_REMEMBERED = 200_000
@@ -102,7 +102,7 @@ class CandidateStore:
 
 
 class MentionFinder:
-    """Finds mentions by one rule in one store; what it found for a spelling it remembers."""
+    """Finds mentions by one rule in one store; candidates are cached by spelling."""
 
     def __init__(self, store: CandidateStore, rule: MentionRule) -> None:
         self.store, self.rule = store, rule

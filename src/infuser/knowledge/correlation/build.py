@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from infuser.errors import InputError
-from infuser.files import held
+from infuser.files import lock_folder
 from infuser.knowledge.artifact import check_place, write_folder
 from infuser.knowledge.correlation.scores import Scorer, Scoring
 from infuser.knowledge.correlation.table import TieTable, word_parts
@@ -56,7 +56,7 @@ def save_correlation(counts: CorpusCounts, scoring: Scoring, out: str | Path, *,
     except OSError as error:
         raise InputError(f"Cannot write {str(out)!r}: {error}. Choose a place you may write to.") from error
     try:
-        with held(scratch):
+        with lock_folder(scratch):
             n_at_once = min(max(memory // _BYTES_PER_PAIR, 1024), _MOST_PAIRS)
             maker = _Maker(counts, scoring, scratch, n_at_once)
             parts = maker.make()
@@ -84,7 +84,7 @@ class _Maker:
         self._n_ties = 0
 
     def about(self) -> dict[str, Any]:
-        """Return what the folder tells about itself."""
+        """Return the content of about.json."""
         return {
             **self._counts.about,
             "counting": self._counts.settings.to_json(),

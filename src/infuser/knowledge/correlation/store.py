@@ -1,6 +1,6 @@
 """A table of correlation built from a corpus, as a folder: its counts, its scores, the ties that maps draw.
 
-Opening it takes milliseconds; what is asked for is mapped from disk and checked when first touched. The counts are all
+Opening it takes milliseconds; arrays are mapped from disk and checked when first touched. The counts are all
 there, so another score can be computed without the corpus: save_correlation(store.counts(), scoring, out).
 """
 
@@ -50,7 +50,7 @@ class Neighbour(NamedTuple):
     score: float
     together: int
     """How often the two were seen together."""
-    count: int  # type: ignore[assignment]  # nobody counts the items of this tuple
+    count: int  # type: ignore[assignment]  # hides tuple.count
     """How often the word was seen."""
 
 
@@ -111,7 +111,7 @@ class CorrelationStore:
         return int(self._seen(self._side(number, side))[number])
 
     def side_of(self, word: str, side: int | None = None) -> int:
-        """Return the side on which a word is looked at: the one asked for, or where it was seen more often."""
+        """Return the given side, or the one on which a word was seen more often."""
         return self._side(self._number(word), side)
 
     def pair(self, first: str, second: str) -> PairFacts:

@@ -91,7 +91,7 @@ class TieTable:
 
 
 class _Numbers(dict[str, int]):
-    """Numbers of words that were asked for before; most words of a text were."""
+    """Cached numbers of words; most words of a text were looked up before."""
 
     def __init__(self, table: TieTable) -> None:
         super().__init__()

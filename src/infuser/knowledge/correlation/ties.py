@@ -49,7 +49,7 @@ class TextTies(NamedTuple):
 
 
 class Ties:
-    """The matrix, in memory or mapped from disk; all of it is checked when it is first asked."""
+    """The matrix, in memory or mapped from disk; all of it is checked at its first use."""
 
     def __init__(self, parts: Parts, *, n_words: int, n_sides: int) -> None:
         self._parts = parts
@@ -112,7 +112,7 @@ def _batches(ties: Ties, texts: Sequence[TextWords]) -> Iterator[Sequence[TextWo
 
 
 class _Batch:
-    """Texts that are asked together: the rows of all their nodes, one after another."""
+    """Texts of one batch: the rows of all their nodes, one after another."""
 
     def __init__(self, ties: Ties, texts: Sequence[TextWords], n_terms: int) -> None:
         self._ties, self._texts, self._n_terms = ties, texts, n_terms

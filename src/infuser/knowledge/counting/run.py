@@ -29,7 +29,7 @@ from infuser.knowledge.counting.shapes import CorpusCounts, Progress
 from infuser.knowledge.counting.texts import read_texts
 from infuser.knowledge.counting.tokens import encode
 from infuser.knowledge.counting.words import choose_words, count_units
-from infuser.processes import Crew, Tell
+from infuser.processes import ReportDone, WorkerPool
 from infuser.tables.skipped import Skipped
 
 MEMORY = 2 << 30
@@ -72,8 +72,11 @@ def count_corpus(
         "settings": settings.to_json(),
         "block size": BLOCK,
     }
-    with open_counting_folder(Path(work), made_with, restart=restart) as folder, Crew(n_workers, helping=True) as crew:
-        n_blocks = _encode_blocks(folder, files, columns, settings, strict, crew, progress)
+    with (
+        open_counting_folder(Path(work), made_with, restart=restart) as folder,
+        WorkerPool(n_workers, helping=True) as pool,
+    ):
+        n_blocks = _encode_blocks(folder, files, columns, settings, strict, pool, progress)
         abouts = [folder.block_about(number) or {} for number in range(n_blocks)]
         if not any(about["n_units"] for about in abouts):
             folder.delete()
@@ -81,8 +84,8 @@ def count_corpus(
         _choose_words(folder, n_blocks, settings, share, progress)
         vocabulary = folder.read_words()
         groups = group_blocks([about["n_tokens"] for about in abouts])
-        runs = count_groups(folder, groups, settings, share, crew, progress)
-        keys, counts = add_up(folder, runs, settings, share, crew, progress)
+        runs = count_groups(folder, groups, settings, share, pool, progress)
+        keys, counts = add_up(folder, runs, settings, share, pool, progress)
         yield CorpusCounts(settings, *vocabulary, sum(one["n_units"] for one in abouts), keys, counts, _summed(abouts))
         folder.delete()
 
@@ -100,14 +103,14 @@ def _encode_blocks(
     columns: Sequence[str],
     settings: Counting,
     strict: bool,
-    crew: Crew,
+    pool: WorkerPool,
     progress: Progress,
 ) -> int:
     """Make the words of every block that has none yet, and return how many blocks there are."""
     n_bytes = n_blocks = n_new = 0
     total = _size(files)
 
-    def tell(more: int) -> None:
+    def report(more: int) -> None:
         nonlocal n_bytes
         n_bytes += more
         progress("reading", n_bytes, total)
@@ -119,7 +122,7 @@ def _encode_blocks(
             about = folder.block_about(block.number)
             finished = about is not None and about["crc"] == zlib.crc32(block.block.data)
             if finished and not (strict and about and about["skipped"]["rows"]):
-                tell(len(block.block.data))
+                report(len(block.block.data))
                 continue
             if not n_new:  # what was made of other blocks before is worth nothing
                 folder.remove_counts()
@@ -127,7 +130,7 @@ def _encode_blocks(
             yield block
 
     work = _Encode(folder, tuple(columns), settings, strict)
-    for _ in crew.spread(unfinished(), work, tell, doing="read the corpus"):
+    for _ in pool.map_unordered(unfinished(), work, report, doing="read the corpus"):
         pass
     folder.remove_blocks(n_blocks)  # of a corpus that was longer before
     return n_blocks
@@ -140,7 +143,7 @@ class _Encode:
     settings: Counting
     strict: bool
 
-    def __call__(self, block: CorpusBlock, tell: Tell) -> None:
+    def __call__(self, block: CorpusBlock, report: ReportDone) -> None:
         skipped = Skipped(self.strict)
         texts = read_texts(block, self.columns, skipped)
         sides = encode(texts, self.settings)
@@ -152,7 +155,7 @@ class _Encode:
             "skipped": {"rows": skipped.n, "first": skipped.first},
         }
         self.folder.save_block(block.number, sides, about)
-        tell(len(block.block.data))
+        report(len(block.block.data))
 
 
 def _choose_words(folder: CountingFolder, n_blocks: int, settings: Counting, share: Share, progress: Progress) -> None:

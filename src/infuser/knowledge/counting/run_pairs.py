@@ -17,7 +17,7 @@ from infuser.knowledge.counting.pairs import count_runs
 from infuser.knowledge.counting.settings import Counting
 from infuser.knowledge.counting.shapes import Chained, PackedPairs, Progress, RowKeys
 from infuser.knowledge.counting.words import Vocabulary
-from infuser.processes import Crew, Tell
+from infuser.processes import ReportDone, WorkerPool
 
 LEAST_MEMORY = 400_000_000
 _PROCESS = 160 << 20  # what a process with NumPy, SciPy and Arrow takes before it does anything
@@ -68,7 +68,12 @@ def group_blocks(n_tokens: Sequence[int]) -> list[range]:
 
 
 def count_groups(
-    folder: CountingFolder, groups: Sequence[range], settings: Counting, share: Share, crew: Crew, progress: Progress
+    folder: CountingFolder,
+    groups: Sequence[range],
+    settings: Counting,
+    share: Share,
+    pool: WorkerPool,
+    progress: Progress,
 ) -> list[str]:
     """Count the pairs of every group that is not counted yet, and return the names of all runs."""
     todo = [blocks for blocks in groups if folder.n_runs(_group(blocks)) is None]
@@ -76,7 +81,7 @@ def count_groups(
     if todo:
         folder.remove("part-*")
     work = _CountGroup(folder, settings, share.n_pairs)
-    for _ in crew.spread(todo, work, lambda n: None, doing="counted pairs"):
+    for _ in pool.map_unordered(todo, work, lambda n: None, doing="counted pairs"):
         n_done += 1
         progress("counting pairs", n_done, len(groups))
     return [f"{_group(blocks)}-{run}" for blocks in groups for run in range(folder.n_runs(_group(blocks)) or 0)]
@@ -89,7 +94,7 @@ class _CountGroup:
     room: int
     _vocabulary: Vocabulary | None = None
 
-    def __call__(self, blocks: range, tell: Tell) -> None:
+    def __call__(self, blocks: range, report: ReportDone) -> None:
         self._vocabulary = self._vocabulary or self.folder.read_words()
         sides = (self.folder.read_block(number) for number in blocks)
         n_runs = 0
@@ -104,7 +109,7 @@ def _group(blocks: range) -> str:
 
 
 def add_up(
-    folder: CountingFolder, names: Sequence[str], settings: Counting, share: Share, crew: Crew, progress: Progress
+    folder: CountingFolder, names: Sequence[str], settings: Counting, share: Share, pool: WorkerPool, progress: Progress
 ) -> tuple[RowKeys, Chained]:
     """Return keys and counts of all pairs that are kept: in memory if they fit, else mapped from disk."""
     # one after another: there may be more runs than files that can be open
@@ -117,7 +122,7 @@ def add_up(
         ranges = _ranges(ends, share.n_rows)
         todo = [rows for rows in ranges if not folder.has_run(_part(rows))]
         n_done = len(ranges) - len(todo)
-        for _ in crew.spread(todo, work, lambda n: None, doing="added up pairs"):
+        for _ in pool.map_unordered(todo, work, lambda n: None, doing="added up pairs"):
             n_done += 1
             progress("adding up", n_done, len(ranges))
         parts = [folder.read_run(_part(rows)) for rows in ranges]
@@ -141,7 +146,7 @@ class _AddUp:
     runs: tuple[str, ...]
     min_pairs: int
 
-    def __call__(self, rows: tuple[int, int], tell: Tell) -> None:
+    def __call__(self, rows: tuple[int, int], report: ReportDone) -> None:
         self.folder.save_run(_part(rows), self.add(rows))
 
     def add(self, rows: tuple[int, int]) -> PackedPairs:

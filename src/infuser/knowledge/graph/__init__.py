@@ -1,1 +1,1 @@
-"""A knowledge graph: built from triples, stored as a folder, asked for neighbours and distances."""
+"""A knowledge graph: built from triples, stored as a folder, with neighbours and distances."""

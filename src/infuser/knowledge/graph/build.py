@@ -53,7 +53,7 @@ def build_graph(
     parts |= lay_out(edges[:, 0], edges[:, 1], relation_codes, _checked_weights(read.weights), n)
     parts |= strings_of(relations).parts("relations")
     parts["relations.counts"] = np.bincount(relation_codes, minlength=len(relations))
-    report("merging what is said about entities", 0, None)
+    report("merging entities", 0, None)
     parts |= lay_out_entities(pa.Table.from_batches(read.entities, ENTITIES), codes["id"], n)
     about = {"n_entities": n, "n_edges": len(relation_codes), "fold_case": fold_case, "fold_accents": fold_accents}
     del read, codes, edges, relation_codes

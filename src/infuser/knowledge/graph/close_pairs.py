@@ -1,4 +1,4 @@
-"""Which entities of a text are near each other, asked for many texts: what one text took to find out serves the next.
+"""Which entities of a text are near each other, for many texts: neighbourhoods are cached from text to text.
 
 Two entities are at most h edges apart if a landmark says so, or if what lies within h/2 steps of the one shares a place
 with what lies within h/2 steps of the other. The surroundings of an entity are walked through once and kept; where
@@ -21,12 +21,12 @@ _MOST_KEPT = 50_000_000
 _BITS = 32
 
 
-class Nearness:
+class ClosePairs:
     """Answers for one graph and one number of hops; the same as `GraphStore.within`, faster for many texts."""
 
     def __init__(self, distances: Distances, hops: int) -> None:
         self._distances, self._hops = distances, hops
-        # whole: looking at few places at a time would check each of them anew
+        # whole: looking at few places at a time would check each of them again
         parts = {f"edges.{name}": whole(getattr(distances.adjacency, name)) for name in PARTS}
         self._adjacency = adjacency = Adjacency(parts)
         self._walked = np.zeros(len(adjacency), bool)

@@ -1,4 +1,4 @@
-"""What is said about entities, merged from the rows of many batches and laid out as parts of a graph.
+"""Labels, aliases, types and descriptions of entities, merged from many batches and laid out as parts of a graph.
 
 called.begins                 (entities + 1) where the names of each entity begin
 called.offsets, called.bytes  these names; the first is the label if `labelled` says so, the others are aliases

@@ -1,4 +1,4 @@
-"""Finds the entity that a person means by an id or a name, or says what is spelled nearly so."""
+"""Finds an entity by its id or name, and suggests similar spellings."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def suggest(store: GraphStore, wanted: str, n: int = 3) -> list[str]:
 
 
 def _respelled(store: GraphStore, wanted: str) -> Iterator[str]:
-    """Yield names that exist: with words spelled nearly so, and those inside what was asked for."""
+    """Yield names that exist: with words spelled nearly so, and those inside the wanted name."""
     vocabulary, gazetteer = store.parts["names.vocabulary"], store.names
     choices: list[list[str]] = []
     for piece in find_pieces(wanted.strip()):

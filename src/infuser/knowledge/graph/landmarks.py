@@ -50,24 +50,24 @@ def choose_landmarks(degrees: NDArray[Any], components: NDArray[Any], n: int) ->
 
 
 def measure(
-    adjacency: Adjacency, landmarks: NDArray[np.int32], tell: Callable[[int], None] = lambda step: None
+    adjacency: Adjacency, landmarks: NDArray[np.int32], report: Callable[[int], None] = lambda step: None
 ) -> NDArray[np.uint8]:
     """Return the distances from every entity to every landmark, (entities, landmarks)."""
     near = np.full((len(adjacency), len(landmarks)), FAR, np.uint8)
     for first in range(0, len(landmarks), _BITS):
-        _spread(adjacency, landmarks[first : first + _BITS], near[:, first : first + _BITS], tell)
+        _spread(adjacency, landmarks[first : first + _BITS], near[:, first : first + _BITS], report)
     return near
 
 
 def _spread(
-    adjacency: Adjacency, landmarks: NDArray[np.int32], near: NDArray[np.uint8], tell: Callable[[int], None]
+    adjacency: Adjacency, landmarks: NDArray[np.int32], near: NDArray[np.uint8], report: Callable[[int], None]
 ) -> None:
     front = np.zeros(len(adjacency), np.uint64)
     front[landmarks] = np.uint64(1) << np.arange(len(landmarks), dtype=np.uint64)
     seen = front.copy()
     active = landmarks.astype(np.int64)
     for distance in range(FAR):
-        tell(distance)
+        report(distance)
         _note(near, front, active, distance)
         front = _step(adjacency, front, active)
         front &= ~seen

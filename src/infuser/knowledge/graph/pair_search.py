@@ -1,4 +1,4 @@
-"""Searches the graph from several entities at once, until the fronts of the asked pairs meet.
+"""Searches the graph from several entities at once, until the fronts of the wanted pairs meet.
 
 Every entity has a front: what lies exactly so many steps away from it. In each round the cheapest fronts move one
 step on, and the pairs whose fronts then share an entity have met. All fronts lie in one array each for owner and
@@ -68,7 +68,7 @@ class Search:
         while True:
             degrees = self._adjacency.degrees(self._fronts.node)
             costs = np.bincount(self._fronts.owner, degrees, minlength=len(self._radius))
-            self._open &= (costs[:, None] > 0) & (costs[None, :] > 0)  # an empty front meets nobody any more
+            self._open &= (costs[:, None] > 0) & (costs[None, :] > 0)  # an empty front meets no other
             one, other = np.nonzero(np.triu(self._open))
             if not len(one):
                 return
@@ -95,7 +95,7 @@ class Search:
         self._fronts = _joined(self._still_asked(self._fronts.of(~goes)), arriving.of(self._may_lead(arriving)))
 
     def _still_asked(self, fronts: Fronts) -> Fronts:
-        """Return the fronts of those that have open pairs; nobody needs to know where the others stand."""
+        """Return the fronts of those that have open pairs; the others are not needed."""
         asked: NDArray[np.bool_] = np.any(self._open, axis=1)
         return fronts if asked.all() else fronts.of(asked[fronts.owner])
 

@@ -1,7 +1,7 @@
 """A knowledge graph: entities with their names, typed edges, and who is near whom; in memory or in a folder on disk.
 
 ids, ids.keys, ids.entities   id <-> number; an entity's number is its place in the order in which they came
-called, types, ...            what is said about entities, see `entity_table`
+called, types, ...            labels, types ... of entities, see `entity_table`
 edges, relations              typed edges, see `adjacency`
 components, landmarks         what answers questions about distances, see `distances`
 names                         the names of entities, ready to be found in texts, and the entity of each
@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike, NDArray
 from infuser.errors import SourceError
 from infuser.knowledge.artifact import Array, Folder, Parts, Strings, write_folder
 from infuser.knowledge.graph.adjacency import Adjacency
-from infuser.knowledge.graph.close_pairs import Nearness
+from infuser.knowledge.graph.close_pairs import ClosePairs
 from infuser.knowledge.graph.distances import Distances
 from infuser.knowledge.names.gazetteer import Gazetteer
 
@@ -54,7 +54,7 @@ class Edge(NamedTuple):
 
 
 class EntityTie(NamedTuple):
-    """How strongly two entities are tied, each by its place among those asked for."""
+    """How strongly two entities are tied, each by its place among those given."""
 
     one: int
     other: int
@@ -185,9 +185,9 @@ class GraphStore:
         """Return which two of the entities are at most `hops` edges apart, in any direction; cheaper than distances."""
         return self._distances.within(np.asarray(numbers, np.int64), hops)
 
-    def nearness(self, hops: int) -> Nearness:
+    def nearness(self, hops: int) -> ClosePairs:
         """Return what answers `within` for many texts, one after another."""
-        return Nearness(self._distances, hops)
+        return ClosePairs(self._distances, hops)
 
     def ties(self, numbers: Sequence[int], hops: int, decay: float) -> list[EntityTie]:
         """Return the ties between any two of these different entities, shortest first, and those by loops.

@@ -1,4 +1,4 @@
-"""What is in a graph, in figures."""
+"""Figures of a graph."""
 
 from __future__ import annotations
 

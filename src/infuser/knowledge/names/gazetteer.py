@@ -185,7 +185,7 @@ class _Numbers(dict[str, int]):
 
 
 class _NamesOf(dict[int, tuple[int, ...]]):
-    """Node to the numbers of the names that end there; those of the usual nodes are remembered."""
+    """Node to the numbers of the names that end there; those of frequent nodes are cached."""
 
     def __init__(self, ends: NDArray[np.int64], names: NDArray[np.int64]) -> None:
         super().__init__()

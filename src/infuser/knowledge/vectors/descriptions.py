@@ -1,4 +1,4 @@
-"""What is said about entities, in words: read from a graph or a table, and put into the text that an encoder reads."""
+"""Descriptions of entities: read from a graph or a table, and joined into the text that an encoder reads."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Missing = Literal["error", "label", "skip"]
 
 
 class Described(NamedTuple):
-    """An entity, what it is called and what is said about it."""
+    """An entity with its label and description."""
 
     id: str
     label: str = ""

@@ -60,7 +60,7 @@ def read_vectors(
     """Yield the vectors of a file.
 
     `ids` is a file with the ids of the rows, for files without ids; `tensor` names the matrix in a safetensors file
-    that has several; `dim` is how many numbers a row of a text file has, if its first row does not tell.
+    that has several; `dim` is how many numbers a row of a text file has, if its first row does not say.
     """
     if not Path(path).is_file():
         raise InputError(f"No file at {path}. Check the name.")

@@ -1,8 +1,8 @@
-"""Vectors of entities: a folder mapped from disk, of which only the rows that are asked for are read.
+"""Entity vectors: a folder mapped from disk, of which only the wanted rows are read.
 
 ids, ids.keys, ids.rows   id <-> row; a row is an entity's place in the order in which they came
 vectors                   (entities, dim) float32
-further parts             what their maker keeps to make more of them in the same way, see `linking.description_vectors`
+further parts             what is needed to make more of them in the same way, see `linking.description_vectors`
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _OWN = ("ids", "ids.keys", "ids.rows", "vectors")
 
 
 class VectorBatch(NamedTuple):
-    """Some entities with their vectors, as readers and makers hand them over."""
+    """Some entities with their vectors, as readers yield them."""
 
     ids: Sequence[str]
     vectors: NDArray[Any]  # (entities, dim)
@@ -52,7 +52,7 @@ class EntityVectors:
 
     @classmethod
     def open(cls, folder: str | Path) -> Self:
-        """Open a folder that `save` or `write_vectors` wrote; its rows stay on disk until they are asked for."""
+        """Open a folder that `save` or `write_vectors` wrote; its rows are read from disk when they are used."""
         opened = Folder(folder, KIND)
         return cls([opened], opened.about, opened.digest)
 
@@ -75,7 +75,7 @@ class EntityVectors:
 
     @property
     def further(self) -> dict[str, NDArray[Any]]:
-        """The parts that their maker keeps to make more of them."""
+        """The parts that are needed to make more of them."""
         first = self._pieces[0]
         return {name: whole(first[name]) for name in first if name not in _OWN}
 
@@ -112,7 +112,7 @@ class EntityVectors:
         return taken
 
     def fingerprint(self) -> str:
-        """Return what tells these vectors from others: a folder's digest, or one over a spread sample in memory."""
+        """Return the folder's digest, or one over a spread sample of vectors in memory."""
         if self.digest:
             return self.digest
         rows = np.unique(np.linspace(0, max(len(self) - 1, 0), min(len(self), 1000)).astype(np.int64))
@@ -175,7 +175,7 @@ def write_vectors(
 ) -> EntityVectors:
     """Write vectors as a folder, batch by batch, and open it; only their ids are held in memory.
 
-    `scale` gives each the length sqrt(dim), zeros stay zero. `about` is what the folder tells of how they were made,
+    `scale` gives each the length sqrt(dim), zeros stay zero. `about` records how they were made,
     `further` holds parts that their maker wants to keep beside them.
     """
     folder = Path(folder)
@@ -207,7 +207,7 @@ def _checked(batches: Iterable[VectorBatch], scale: bool) -> Iterator[VectorBatc
     seen: set[str] = set()
     dim = 0
     for batch in batches:
-        with np.errstate(over="ignore"):  # what is too large becomes infinite, which is told below
+        with np.errstate(over="ignore"):  # what is too large becomes infinite, an error below
             vectors = np.ascontiguousarray(batch.vectors, np.float32)
         dim = dim or vectors.shape[1]
         if vectors.shape[1] != dim:

@@ -4,7 +4,7 @@
 |--------------|--------------------------------------------------------------------------------------|
 | columns      | annotations as Arrow columns, and back                                               |
 | files        | Arrow files written whole, mapped from disk, compared with their digest when touched |
-| fingerprints | what tells one source from another                                                   |
+| fingerprints | digests of sources: the same for sources that annotate in the same way               |
 | cache        | a source whose annotations are cached on disk, keyed by text                         |
 | shards       | the texts of an input in pieces, and one piece after another annotated               |
 | on_spark     | pieces annotated by a Spark cluster                                                  |

@@ -1,9 +1,9 @@
-"""A source that remembers its answers: what it once said about a text is read from disk, whoever asks again.
+"""Caches a source's annotations on disk, keyed by text.
 
 One folder per fingerprint of a source. An entry is two files that never change: `A.arrow` with annotations and
 `A-K.keys` with the content keys of their texts, where A and K are digests of the two files' bytes. An entry counts once
-its keys are there. So any number of processes may add entries at once, a damaged file is noticed, and nothing of it is
-believed: the source is asked again.
+its keys are there. So any number of processes may add entries at once, and a damaged file is noticed and not used: its
+texts are annotated again.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _MOST_UNSORTED = 1 << 16
 
 
 def default_cache() -> Path:
-    """Return where answers are kept unless somebody says otherwise."""
+    """Return the default folder of the cache."""
     return cache_folder() / "annotations"
 
 
@@ -55,7 +55,7 @@ def content_key(text: str) -> bytes:
 def with_cache(
     sources: Sequence[Source], cache: str | Path | None, marks: Sequence[str | None] | None = None
 ) -> list[Source]:
-    """Return the sources as ones that remember; None as `cache`, or a source that cannot be written down, does not.
+    """Return the sources with a cache; without `cache`, or if one cannot be written down, they stay as they are.
 
     `marks` are the sources' fingerprints, if they are known already.
     """
@@ -66,7 +66,7 @@ def with_cache(
 
 
 def flush_caches(sources: Sequence[Source]) -> None:
-    """Write down what these sources were asked last."""
+    """Write what these sources annotated last to their caches."""
     for source in sources:
         known = bare(source)
         if isinstance(known, CachedSource):
@@ -98,11 +98,11 @@ def annotate_cached(
 
 
 def _remembered(source: Source, mark: str | None, cache: Path) -> Source:
-    if isinstance(source, Selective):  # what it selects from is asked once, whatever is selected
+    if isinstance(source, Selective):  # the source inside is cached, whatever is selected
         return replace(source, source=_remembered(source.source, fingerprint(source.source), cache))
     if mark is None:
         _log.warning(
-            "The source %s cannot be written down, so its answers are not kept and it is asked every time.",
+            "The source %s cannot be written down, so its annotations are not cached.",
             name_of(source),
         )
         return source
@@ -110,18 +110,18 @@ def _remembered(source: Source, mark: str | None, cache: Path) -> Source:
 
 
 class CachedSource:
-    """A source whose answers are kept in a folder; one for each fingerprint, see `remember`."""
+    """A source whose annotations are cached in a folder, one per fingerprint; see `with_cache`."""
 
     def __init__(self, source: Source, folder: str | Path) -> None:
         self.source, self.folder = source, Path(folder)
         self.n_known = self.n_asked = 0
-        """How many answers were known, and how many the source had to give."""
+        """How many texts were in the cache, and how many the source had to annotate."""
         self._pending: dict[bytes, Annotations] = {}
         self._n_characters = 0
         self._entries: _Entries | None = None
 
     def annotate(self, texts: Sequence[str]) -> list[Annotations]:
-        """Return what is known about each text; the source is asked about the others, once per distinct text."""
+        """Return cached annotations; the source annotates the other texts, each distinct one once."""
         keys = [content_key(text) for text in texts]
         found: list[Annotations | None] = self._known(keys, texts)
         unknown = {key: text for key, text, one in zip(keys, texts, found, strict=True) if one is None}
@@ -136,7 +136,7 @@ class CachedSource:
         return [answers[key] if one is None else one for key, one in zip(keys, found, strict=True)]
 
     def flush(self) -> None:
-        """Write down what was asked since the last time; a folder that cannot be written to is only warned about."""
+        """Write new annotations to the cache; a folder that cannot be written to is only warned about."""
         if not self._pending:
             return
         keys, column = b"".join(self._pending), encode(list(self._pending.values()))
@@ -144,7 +144,7 @@ class CachedSource:
         try:
             self._open().add(keys, pa.record_batch({"source_0": column}), name_of(self.source))
         except (OSError, InputError) as error:
-            _log.warning("Answers of %s are not kept: %s", name_of(self.source), error)
+            _log.warning("Annotations of %s are not cached: %s", name_of(self.source), error)
 
     def _known(self, keys: list[bytes], texts: Sequence[str]) -> list[Annotations | None]:
         pending = [self._pending.get(key) for key in keys]
@@ -163,7 +163,7 @@ class CachedSource:
 
     @classmethod
     def tiny(cls) -> Self:
-        """Return a small gazetteer that remembers in a folder of its own."""
+        """Return a small gazetteer with a cache of its own."""
         from infuser.sources import Entities
 
         return cls(Entities.tiny(), tempfile.mkdtemp())
@@ -245,7 +245,7 @@ class _Entries:
         return self._columns[number]
 
     def _drop(self, path: Path) -> None:
-        _log.warning("%s is damaged and was removed; the source is asked again about what it held.", path)
+        _log.warning("%s is damaged and was removed; its texts are annotated again.", path)
         path.unlink(missing_ok=True)
 
 

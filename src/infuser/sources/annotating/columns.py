@@ -27,7 +27,7 @@ from infuser.types import Annotations, Candidate, Link, Source, Span, Term
 
 
 def annotate_checked(source: Source, texts: Sequence[str]) -> list[Annotations]:
-    """Return the source's answers, one per text and each about its own text, or say that it breaks its contract."""
+    """Return the source's annotations; SourceError unless there is one per text, in the order of the texts."""
     found = source.annotate(texts) if texts else []
     if len(found) != len(texts):
         raise SourceError(

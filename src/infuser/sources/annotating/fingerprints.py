@@ -1,8 +1,8 @@
-"""What tells one source from another: its settings, the content behind them, and the code that reads it.
+"""Fingerprints of sources: their settings, the content behind them, and the code that reads it.
 
 Two sources with the same fingerprint give the same answers. A setting that names a file or a folder counts by content,
 not by path; a package that does the work (spaCy, transformers ...) by its version; our own sources by their code, and a
-class of somebody else's by the file it is defined in.
+class from elsewhere by the file it is defined in.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def name_of(source: Source) -> str:
 
 
 def fingerprint(source: Source) -> str | None:
-    """Return what tells this source from any that answers differently; None if it cannot be written down."""
+    """Return a digest that differs for sources that annotate differently; None if the source cannot be written down."""
     return fingerprint_of(describe(source))
 
 

@@ -94,11 +94,11 @@ class AnnotationFolder(WorkFolder):
         return [path for path in super().finished() if path.match(_SHARDS) or path.name == _ABOUT]
 
     def check_same(self, before: Mapping[str, Any], now: Mapping[str, Any]) -> None:
-        """Raise InputError if the shards were made with something else, or nobody can tell."""
+        """Raise InputError if the shards were made with something else, or this cannot be known."""
         if any(source["fingerprint"] is None for source in now["sources"]):
             raise InputError(
-                f"{str(self.path)!r} was begun with sources of which one cannot be written down, so nobody can tell "
-                "whether they are the same. Choose another --out, or start again with --restart (restart=True)."
+                f"{str(self.path)!r} was begun with sources of which one cannot be written down, so they cannot be "
+                "compared. Choose another --out, or start again with --restart (restart=True)."
             )
         super().check_same(before, now)
 

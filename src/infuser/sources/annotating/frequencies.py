@@ -83,7 +83,7 @@ class Frequencies(Mapping[str, int]):
         self._ids = part["id"]
         self._texts: NDArray[np.int64] = part["n_texts"].to_numpy()
         self._mentions: NDArray[np.int64] = part["n_mentions"].to_numpy()
-        self._found: dict[str, int] = {}  # what was looked up once is asked again and again
+        self._found: dict[str, int] = {}  # the same ids are looked up again and again
 
     def __getitem__(self, id: str) -> int:
         place = self._place(id)

@@ -40,9 +40,9 @@ _WAVES = 3
 _WAVE_BYTES = 32 << 20
 """A wave holds no more than this unless it is a single shard: the driver's memory does not depend on the cluster's
 size, and Spark spreads a table that small over all slots (spark.sql.execution.arrow.localRelationThreshold)."""
-_RETURNED = pa.schema([("number", pa.int64()), ("content", pa.binary()), ("told", pa.string())])
+_RETURNED = pa.schema([("number", pa.int64()), ("content", pa.binary()), ("message", pa.string())])
 """The number of a shard, its packed content, and how much was found; without content, what went wrong."""
-_RETURNED_TO_SPARK = "number long, content binary, told string"
+_RETURNED_TO_SPARK = "number long, content binary, message string"
 
 Wave = list[tuple[int, bytes]]
 """Numbers of shards and their packed rows."""
@@ -61,18 +61,18 @@ def annotate_on_spark(
 
     `described` says what each source is here; an executor where one of ours is something else refuses to answer.
     """
-    message = _pack_sources(sources, [_identity(one) for one in described])
-    key = digest(message)
-    with open_session(master, "infuser annotate") as session, _sent_once(session, message) as load:
+    packed = _pack_sources(sources, [_identity(one) for one in described])
+    key = digest(packed)
+    with open_session(master, "infuser annotate") as session, _sent_once(session, packed) as load:
 
         def work(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
             return _annotate_batches(batches, key, load)
 
         with closing(_in_turn(session, _waves(tasks, session), work)) as home:  # whatever happens, before the session
-            for number, content, told in chain.from_iterable(home):
+            for number, content, message in chain.from_iterable(home):
                 if content is None:
-                    raise _as_error(json.loads(told))
-                shard = save_shard(folder, number, _unpack(content), json.loads(told))
+                    raise _as_error(json.loads(message))
+                shard = save_shard(folder, number, _unpack(content), json.loads(message))
                 report(shard.n_texts)
                 yield shard
 
@@ -158,11 +158,11 @@ def _as_error(about: Mapping[str, Any]) -> InfuserError:
     """Return an executor's error as it would have been raised here; with its traceback, for --debug."""
     kind = getattr(errors, about["type"], None)
     if about["type"] == "ModuleNotFoundError":
-        error = InfuserError(f"A source cannot be opened: {explain_import(about['module'] or about['told'])}")
+        error = InfuserError(f"A source cannot be opened: {explain_import(about['module'] or about['message'])}")
     elif isinstance(kind, type) and issubclass(kind, InfuserError):
-        error = kind(f"{about['told']} (On the executor {about['host']}.)")
+        error = kind(f"{about['message']} (On the executor {about['host']}.)")
     else:
-        error = InfuserError(f"{about['type']}: {about['told']} (On the executor {about['host']}.)")
+        error = InfuserError(f"{about['type']}: {about['message']} (On the executor {about['host']}.)")
     error.add_note(f"On the executor {about['host']}:\n{about['trace']}")
     return error
 
@@ -178,8 +178,8 @@ def _annotate_batches(
 ) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         for row in batch.to_pylist():
-            content, told = _annotate_packed(row["rows"], key, load)
-            answer = {"number": row["number"], "content": content, "told": told}
+            content, message = _annotate_packed(row["rows"], key, load)
+            answer = {"number": row["number"], "content": content, "message": message}
             yield pa.RecordBatch.from_pylist([answer], schema=_RETURNED)
 
 
@@ -189,7 +189,7 @@ def _annotate_packed(packed: bytes, key: str, load: Callable[[], bytes]) -> tupl
         content, found = annotate_rows(rows, _open_sources(key, load), lambda n_texts: None)
         return _pack(content), json.dumps(found)
     except Exception as error:  # as an answer: raised, Spark would try again and bury it under traces
-        about = {"type": type(error).__name__, "told": str(error), "module": getattr(error, "name", None)}
+        about = {"type": type(error).__name__, "message": str(error), "module": getattr(error, "name", None)}
         return None, json.dumps({**about, "host": socket.gethostname(), "trace": traceback.format_exc()})
 
 

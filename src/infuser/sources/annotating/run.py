@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from infuser.errors import InputError
-from infuser.processes import spread
+from infuser.processes import map_unordered
 from infuser.sources.annotating import frequencies, shards
 from infuser.sources.annotating.cache import with_cache
 from infuser.sources.annotating.files import canonical, write_arrow
@@ -59,9 +59,9 @@ def annotate(
     of this machine: the one with this `master`, or the one of the session that runs in this process.
     """
     if iter(examples) is examples:
-        raise InputError("The examples can be read only once. Give a list, or an object whose __iter__ starts anew.")
+        raise InputError("The examples can be read only once. Give a list, or an object whose __iter__ starts again.")
     if not sources:
-        raise InputError("There is no source to ask. Give at least one.")
+        raise InputError("There is no source. Give at least one.")
     if workers < 0:
         raise InputError(f"workers={workers}; give 0 to work in this process, or how many to start.")
     check_engine(engine, master, workers)
@@ -177,7 +177,7 @@ def _annotate_here(
     n_workers: int,
 ) -> Iterator[Shard]:
     """Yield shards as worker processes finish them; with no workers they are made in this process."""
-    return spread(tasks, ShardWriter(folder, tuple(sources)), n_workers, report, doing="annotated")
+    return map_unordered(tasks, ShardWriter(folder, tuple(sources)), n_workers, report, doing="annotated")
 
 
 def _added_to(digest: InputDigest, rows: Iterator[TextPair]) -> Iterator[TextPair]:

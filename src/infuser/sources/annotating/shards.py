@@ -68,7 +68,7 @@ def text_pairs(examples: Iterable[Any]) -> Iterator[TextPair]:
 
 
 class InputDigest:
-    """Number and digest of the texts that were added: what tells one input from any other."""
+    """Number and digest of the texts that were added; another input has another digest."""
 
     def __init__(self, rows: Iterable[TextPair] = ()) -> None:
         self.n_texts, self._hash = 0, hashlib.sha256()
