@@ -138,6 +138,14 @@ def test_examples_that_a_task_leaves_out_and_means_over_relations_are_fast_too()
         assert_agree(choice.get_metric(metric), golds, runs, 12)
 
 
+def test_counts_of_texts_are_summed_before_they_are_divided() -> None:
+    task = TASKS["attention-extraction"](data="")
+    random = np.random.default_rng(3)
+    runs = [random.integers(0, 5, (N, 4)).tolist() for _ in range(2)]
+    for metric in task.metrics:
+        assert_agree(task.get_metric(metric), [3] * N, runs, 12)
+
+
 @pytest.mark.parametrize("kind", ["open-entity", "figer"])
 def test_several_labels_at_once_are_counted(kind: str) -> None:
     task = TASKS[kind](data="")

@@ -8,7 +8,9 @@ from typing import Any, ClassVar, Generic, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from infuser.stats.intervals import Interval, percentile_interval, resamples
+from infuser.stats.intervals import Interval, bootstrap, percentile_interval
+from infuser.stats.metrics import Metric
+from infuser.stats.weighted import Floats
 
 
 @dataclass(frozen=True)
@@ -48,22 +50,18 @@ class CountedDocuments(Generic[C]):
     @property
     def total(self) -> C:
         """The sums over the documents."""
-        return self._counts(self._table().sum(axis=0))
+        return cast(C, self.counts_type(*self._table().sum(axis=0).tolist()))
 
     def intervals(self, *, rounds: int = 2000, confidence: float = 0.95, seed: int = 0) -> dict[str, Interval | None]:
         """Return the interval of each measure by a bootstrap that draws whole documents; None for too few."""
-        measures = self.counts_type.measures
         if len(self.documents) < 2:
-            return dict.fromkeys(measures)
+            return dict.fromkeys(self.counts_type.measures)
         table = self._table()
-        drawn = [
-            self._counts(sums)
-            for weights in resamples(len(table), rounds=rounds, seed=seed)
-            for sums in weights @ table
-        ]
         return {
-            name: percentile_interval(np.array([getattr(counts, name) for counts in drawn]), confidence)
-            for name in measures
+            name: percentile_interval(
+                bootstrap(count_metric(name, self.counts_type), [table], table, rounds=rounds, seed=seed), confidence
+            )
+            for name in self.counts_type.measures
         }
 
     def to_json(self) -> dict[str, Any]:
@@ -80,8 +78,14 @@ class CountedDocuments(Generic[C]):
         n_columns = len(fields(self.counts_type))
         return np.array([astuple(one) for one in self.documents], np.int64).reshape(-1, n_columns)
 
-    def _counts(self, sums: NDArray[Any]) -> C:
-        return cast(C, self.counts_type(*(int(number) for number in sums)))
+
+def count_metric(name: str, counts_type: type[Counts]) -> Metric:
+    """Return a measure of counts as a metric of predictions that are rows of counts, one per document."""
+
+    def weigh(rows: Any, _: Any, weights: Floats) -> Floats:
+        return np.array([getattr(counts_type(*sums), name) for sums in weights @ np.asarray(rows, np.float64)])
+
+    return Metric(name, lambda rows, golds: weigh(rows, golds, np.ones((1, len(rows))))[0], weigh, kind="own")
 
 
 def share(part: float, whole: float) -> float:

@@ -20,6 +20,8 @@ from numpy.typing import NDArray
 
 from infuser.errors import InputError
 from infuser.registry import TASKS
+from infuser.stats.counts import count_metric
+from infuser.stats.metrics import Metric
 from infuser.tasks.base import Example, Prediction, Solved, Split, Task, Training
 from infuser.tasks.official import find_file
 
@@ -174,12 +176,11 @@ class AttentionExtraction(_Relations):
 
         return [SpacyEntities(), SpacyPhrases()] if self.spans == "spacy" else []
 
-    def score(self, golds: Sequence[Any], predictions: Sequence[Prediction]) -> dict[str, float]:
-        """Return precision, recall and F1 over all texts."""
+    def get_metric(self, name: str) -> Metric:
+        """Return precision, recall or F1 over all texts."""
         from infuser.relations.scores import RelationCounts
 
-        total = RelationCounts(*np.sum(np.asarray(predictions, dtype=np.int64).reshape(-1, 4), axis=0).tolist())
-        return {name: float(getattr(total, name)) for name in self.metrics}
+        return count_metric(name, RelationCounts)
 
 
 def _facts(text: RelationText) -> list[Any]:
