@@ -41,7 +41,7 @@ def read_links(
     """Read texts with their gold mentions; the format is seen from the first line unless it is given.
 
     A mention without an entity (NIL, a date, --NME-- ...) is no gold mention; `left_out` counts these by what stands in
-    the entity's place. What cannot be read is told to `skipped`, and reading goes on.
+    the entity's place. What cannot be read is counted by `skipped`, and reading goes on.
     """
     skipped, left_out = Skipped() if skipped is None else skipped, Counter() if left_out is None else left_out
     readers = {"jsonl": _read_own, "elevant": _read_elevant, "aida": read_aida, "knowbert": read_knowbert_aida}

@@ -1,1 +1,15 @@
-"""Tables of rows, read from files as people have them; every row remembers its file and line."""
+"""Tables of rows, read from files as people have them; every row remembers its file and line.
+
+    file ──▶ blocks ──▶ parse ──▶ Arrow columns with the line of each row   (knowledge, corpora: millions of rows)
+                  └──▶ rows ──▶ one row at a time, with its `Place`         (examples, lists, JSON lines)
+
+| file     | holds                                                                               |
+|----------|-------------------------------------------------------------------------------------|
+| blocks   | files opened (.gz, .zst, standard input) and cut into blocks of whole records        |
+| quotes   | where the records of a CSV file end                                                  |
+| parse    | blocks of CSV, TSV and JSON lines as Arrow columns; Parquet files opened             |
+| rows     | lines, lists, tables with named columns, JSON and TOML, row by row                   |
+| examples | rows as examples: text, pair and label                                               |
+| values   | checks of values in JSON                                                             |
+| skipped  | `Place`, `BadRow`, and `Skipped`, which counts rows that cannot be read              |
+"""

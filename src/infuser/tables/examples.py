@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from infuser.errors import InputError
+from infuser.errors import InputError, did_you_mean
 from infuser.tables.blocks import suffix_of
 from infuser.tables.rows import HEADED, Record, read_records
 from infuser.tables.skipped import BadRow, Place
@@ -127,10 +126,8 @@ def _text(place: Place, record: Mapping[str, Any], column: str, role: str) -> st
 def _cell(place: Place, record: Mapping[str, Any], column: str, role: str) -> Any:
     if column in record:
         return record[column]
-    near = difflib.get_close_matches(column, list(record), n=1)
-    hint = f"Did you mean {near[0]!r}? " if near else ""
     chosen = f"Say which one holds the {role}: --{role}-column NAME, or the task's setting."
-    advice = f"{hint}Columns: {', '.join(map(str, record))}. {chosen}"
+    advice = f"{did_you_mean(column, map(str, record))} Columns: {', '.join(map(str, record))}. {chosen}".lstrip()
     missing = BadRow(place, f"has no column {column!r}", str(dict(record)), advice=advice)
     if suffix_of(place.path) in HEADED:  # then no row of the file has it
         raise InputError(str(missing))

@@ -7,7 +7,7 @@
 | name_mentions        | labels and aliases of entities, as `facts` has them                                     |
 | graph_mentions       | those of a built graph                                                                  |
 
-The formats of KnowBERT and ERNIE are in `candidate_imports`. Text files may be packed (.gz, .zst). A row that cannot
+The formats of KnowBERT and ERNIE are in `knowbert_ernie`. Text files may be packed (.gz, .zst). A row that cannot
 be read is counted by a `Skipped`, and reading continues.
 """
 

@@ -12,13 +12,12 @@ Text files may be packed as .gz or .zst. `READY` lists knowledge that is fetched
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from infuser import assets
-from infuser.errors import InputError, UnknownNameError
+from infuser.errors import InputError, UnknownNameError, did_you_mean
 from infuser.knowledge.facts import Facts
 from infuser.knowledge.readers.biomedical import read_biomedical
 from infuser.knowledge.readers.conceptnet import find_subset, read_conceptnet, read_conceptnet_subset
@@ -96,7 +95,9 @@ def read_facts(path: str | Path, skipped: Skipped, *, format: str | None = None,
     """Yield the triples and entities of a file; `format` is guessed from its name, `settings` go to its reader."""
     name = format or guess_format(path)
     if name not in FORMATS:
-        raise UnknownNameError(f"No format is called {name!r}.{_hint(name, FORMATS)} Known: {', '.join(FORMATS)}.")
+        raise UnknownNameError(
+            f"No format is called {name!r}.{did_you_mean(name, FORMATS)} Known: {', '.join(FORMATS)}."
+        )
     if not Path(path).exists():
         raise InputError(f"No file at {path}. Check the name.")
     try:
@@ -109,11 +110,8 @@ def read_ready(name: str, skipped: Skipped, *, progress: assets.Progress | None 
     """Yield the triples and entities of knowledge known by name, fetching it first when it is not here yet."""
     if name not in READY:
         known = ", ".join(READY)
-        raise UnknownNameError(f"No ready-made knowledge is called {name!r}.{_hint(name, READY)} Known: {known}.")
+        raise UnknownNameError(
+            f"No ready-made knowledge is called {name!r}.{did_you_mean(name, READY)} Known: {known}."
+        )
     ready = READY[name]
     return ready.read(assets.fetch(ready.asset, progress=progress), skipped)
-
-
-def _hint(name: str, known: dict[str, Any]) -> str:
-    near = difflib.get_close_matches(name, known, n=1)
-    return f" Did you mean {near[0]!r}?" if near else ""
