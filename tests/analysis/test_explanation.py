@@ -6,7 +6,7 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from infuser.analysis.explanation import Explanation, caption_lines, shown
+from infuser.analysis.explanation import Explanation
 from infuser.errors import InputError
 
 Explain = Callable[..., Explanation]
@@ -47,13 +47,3 @@ def test_largest_changes_come_first_and_unchanged_pairs_stay_out() -> None:
     told = Explanation(words=["a", "b", "c"], plain=plain, infused=infused)
     assert told.largest_changes() == [(1, 2), (1, 0), (1, 1)]
     assert told.largest_changes(1) == [(1, 2)]
-
-
-def test_labels_are_visible_and_short() -> None:
-    assert shown("   ") == "␣␣␣" and shown("") == "␣" and shown("a\nb\x00") == "a·b·"
-    assert shown("incomprehensibilities", 8) == "incompr…" and shown("🌍", 8) == "🌍"
-
-
-def test_long_texts_are_cut_in_captions(explain: Explain) -> None:
-    lines = caption_lines(explain(text="word " * 20_000, pair=None), 80)
-    assert len(lines) == 2 and max(map(len, lines)) <= 80 and lines[-1].endswith("…")

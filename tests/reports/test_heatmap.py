@@ -16,7 +16,7 @@ from matplotlib.image import imread
 from infuser.analysis.explanation import Explanation
 from infuser.errors import InputError
 from infuser.reports import draw_explanation, write_png
-from infuser.reports.heatmap import MOST_LABELS
+from infuser.reports.heatmap import MOST_LABELS, caption_lines
 
 Explain = Callable[..., Explanation]
 
@@ -106,3 +106,8 @@ def test_room_opens_without_torch_matplotlib_or_rich() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "set()"
+
+
+def test_long_texts_are_cut_in_captions(explain: Explain) -> None:
+    lines = caption_lines(explain(text="word " * 20_000, pair=None), 80)
+    assert len(lines) == 2 and max(map(len, lines)) <= 80 and lines[-1].endswith("…")

@@ -12,6 +12,7 @@ import pytest
 from infuser.analysis.explanation import Explanation
 from infuser.errors import InputError
 from infuser.reports import write_explanation
+from infuser.reports.page import shown
 
 Explain = Callable[..., Explanation]
 Write = Callable[..., Any]
@@ -80,3 +81,8 @@ def test_several_texts_share_a_page_under_their_own_titles(explain: Explain, wri
     assert "first one" in page.text and "second one" in page.text and len(page.grids()) == 8
     with pytest.raises(InputError, match="list of explanations is empty"):
         write([])
+
+
+def test_labels_are_visible_and_short() -> None:
+    assert shown("   ") == "␣␣␣" and shown("") == "␣" and shown("a\nb\x00") == "a·b·"
+    assert shown("incomprehensibilities", 8) == "incompr…" and shown("🌍", 8) == "🌍"

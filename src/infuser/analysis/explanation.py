@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import math
-import textwrap
-import unicodedata
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, TypeAlias
@@ -138,24 +136,6 @@ class Explanation:
             return cls(**read)
         except (TypeError, KeyError) as error:
             raise InputError(f"Not an explanation: {error}. Give what Explanation.to_dict returned.") from error
-
-
-def shown(word: str, width: int = 0) -> str:
-    """Return a label fit for an axis: blanks and control characters made visible, cut to `width` when given."""
-    visible = "".join("·" if unicodedata.category(sign) in {"Cc", "Cs", "Zl", "Zp"} else sign for sign in word)
-    visible = visible if visible.strip() else "␣" * max(1, min(len(visible), 3))
-    return visible if not width or len(visible) <= width else visible[: width - 1] + "…"
-
-
-def caption_lines(explanation: Explanation, width: int) -> list[str]:
-    """Return the text, and its pair, shortened to about two lines of `width` characters each."""
-    sides = [side for side in (explanation.text, explanation.pair) if side]
-    return [line for side in sides for line in textwrap.wrap(_shortened(side, 2 * width - 4), width)]
-
-
-def _shortened(text: str, length: int) -> str:
-    one_line = " ".join(text[: 4 * length].split())
-    return one_line if len(one_line) <= length else one_line[: length - 1] + "…"
 
 
 def _checked(what: str, values: Matrix, shape: tuple[int, int]) -> Matrix:

@@ -15,12 +15,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from infuser.analysis.explanation import shown
 from infuser.errors import InputError
 from infuser.experiments.bench_table import BenchTable, Measure
 from infuser.reports.charts import Mark, draw_intervals, limits
 from infuser.reports.figures import COLOURS, drawing, new_figure, write_figure
-from infuser.reports.page import visible
+from infuser.reports.page import shown, visible
 from infuser.stats.intervals import Interval, t_interval
 
 if TYPE_CHECKING:

@@ -9,9 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
-from infuser.analysis.explanation import shown
 from infuser.reports.figures import COLOURS, SVG, WIDTH, drawing, new_figure, to_svg
-from infuser.reports.page import visible
+from infuser.reports.page import shown, visible
 from infuser.stats.comparison import Comparison
 from infuser.stats.intervals import Interval
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from infuser.analysis.explanation import ROUNDING, Explanation, shown
+from infuser.analysis.explanation import ROUNDING, Explanation
 from infuser.errors import InputError
 from infuser.files import write_whole
 from infuser.reports.decisions import answer_table, mentions_table, triples_as_found, triples_table
 from infuser.reports.figures import COLOURS
 from infuser.reports.grids import attention_panels, heat_map, map_panel
 from infuser.reports.marked_text import marked_figure, ties_in_words
-from infuser.reports.page import document, escaped, panels, section, soft, table
+from infuser.reports.page import document, escaped, panels, section, shown, soft, table
 from infuser.types import join_pair
 
 

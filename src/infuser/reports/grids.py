@@ -15,8 +15,8 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from infuser.analysis.explanation import ROUNDING, Explanation, Matrix, shown
-from infuser.reports.page import escaped
+from infuser.analysis.explanation import ROUNDING, Explanation, Matrix
+from infuser.reports.page import escaped, shown
 
 Hue: TypeAlias = tuple[int, int, int]
 Scale: TypeAlias = Literal["straight", "root"]

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from infuser.analysis.explanation import Explanation, caption_lines, shown
+from infuser.analysis.explanation import Explanation
 from infuser.reports.figures import drawing, new_figure, write_figure
 from infuser.reports.grids import BLUE, ORANGE, PURPLE, Panel, attention_panels, map_panel
+from infuser.reports.page import shown
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -107,3 +109,14 @@ def _ticks(norm: Any) -> list[float]:
     ends = [norm.vmin, 0.0, norm.vmax] if norm.vmin < 0 else [norm.vmin, norm.vmax]
     shares = [0.25, 0.75] if norm.vmin < 0 else [0.5]
     return sorted([*ends, *(float(norm.inverse(share)) for share in shares)])
+
+
+def caption_lines(explanation: Explanation, width: int) -> list[str]:
+    """Return the text, and its pair, shortened to about two lines of `width` characters each."""
+    sides = [side for side in (explanation.text, explanation.pair) if side]
+    return [line for side in sides for line in textwrap.wrap(_shortened(side, 2 * width - 4), width)]
+
+
+def _shortened(text: str, length: int) -> str:
+    one_line = " ".join(text[: 4 * length].split())
+    return one_line if len(one_line) <= length else one_line[: length - 1] + "…"

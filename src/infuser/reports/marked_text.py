@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from infuser.analysis.explanation import shown
 from infuser.reports.grids import SVG
-from infuser.reports.page import escaped, soft
+from infuser.reports.page import escaped, shown, soft
 from infuser.reports.text_lines import CELL, LINE_WIDTH, MARGIN, MARK, Box, Piece, boxes, cells, lay_out, written
 from infuser.reports.text_ties import drawn_relation, drawn_tie, labelled_ties, room_above, strongest_ties
 from infuser.types import PAIR_BREAK, Annotations

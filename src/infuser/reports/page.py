@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from html import escape
@@ -50,6 +51,13 @@ def document(title: str, parts: Iterable[str]) -> str:
 def visible(text: str) -> str:
     """Return a text in which characters that no page may hold are U+FFFD."""
     return _NOT_IN_XML.sub("\ufffd", text)
+
+
+def shown(word: str, width: int = 0) -> str:
+    """Return a label fit for an axis: blanks and control characters made visible, cut to `width` when given."""
+    label = "".join("·" if unicodedata.category(sign) in {"Cc", "Cs", "Zl", "Zp"} else sign for sign in word)
+    label = label if label.strip() else "␣" * max(1, min(len(label), 3))
+    return label if not width or len(label) <= width else label[: width - 1] + "…"
 
 
 def escaped(text: str) -> str:

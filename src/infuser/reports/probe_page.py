@@ -13,7 +13,7 @@ from typing import Literal
 
 import numpy as np
 
-from infuser.analysis.explanation import Matrix, shown
+from infuser.analysis.explanation import Matrix
 from infuser.analysis.probe.result import EncoderReading, Importance, ProbeReport, ProbeScores, RelationScore
 from infuser.files import write_whole
 from infuser.reports.charts import bar, bar_chart, dendrogram, interval_plot, line_chart
@@ -28,6 +28,7 @@ from infuser.reports.page import (
     notes_section,
     panels,
     section,
+    shown,
     soft,
     table,
     verdict,
