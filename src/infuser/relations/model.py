@@ -28,7 +28,7 @@ from infuser.relations.classifier import Decided, Thresholds, TwoStage
 from infuser.relations.encoders import Encoder, open_encoder
 from infuser.relations.examples import NO_RELATION, RelationText, only_relations, relation_labels, with_relations
 from infuser.relations.features import FeatureSettings, Kind, Pooling, SpanReader
-from infuser.relations.negatives import sample_negatives
+from infuser.relations.negatives import draw_texts, sample_negatives
 from infuser.relations.trigger_words import TriggerWords
 from infuser.types import Source
 
@@ -120,8 +120,12 @@ class AttentionRelations(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
         with_trigger = all(triple.trigger for triple in facts) if self.trigger is None else self.trigger
         self.features_ = FeatureSettings(self.kind, self.pooling, with_trigger)  # what is set later must not change it
         self.labels_: dict[str, str] = relation_labels(texts)
-        self.triggers_ = _trigger_words(texts) if self.trigger_ else TriggerWords({})
-        texts = self._drawn(texts)
+        self.triggers_ = TriggerWords({})
+        if self.trigger_:  # those met twice or more; in little data where none is, all
+            self.triggers_ = TriggerWords.learned(texts)
+            self.triggers_ = self.triggers_ if self.triggers_.phrases else TriggerWords.learned(texts, fewest=1)
+        most = min(self.most_triples, _MOST_NUMBERS // int(np.prod(self.reader().shape)))
+        texts = draw_texts(texts, most / (1 + self.negatives), seed=self.seed)
         offered = find_candidates(texts, spans, self.trigger_words(), self.rule_, progress=progress) if spans else None
         negatives = sample_negatives(texts, candidates=offered, per_triple=self.negatives, seed=self.seed)
         both = [
@@ -294,21 +298,3 @@ class AttentionRelations(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
         if isinstance(self.relations, str):
             raise InputError(f"relations is {self.relations!r}. Give a list of ids, such as [{self.relations!r}].")
         return only_relations(texts, self.relations)
-
-    def _drawn(self, texts: list[RelationText]) -> list[RelationText]:
-        """Return the texts, or as many of them, drawn by the seed, as hold `most_triples` with their negatives."""
-        n_features = int(np.prod(self.reader().shape))
-        most = min(self.most_triples, _MOST_NUMBERS // n_features) / (1 + self.negatives)
-        if sum(len(text.triples) for text in texts) <= most:
-            return texts
-        order = np.random.default_rng(self.seed).permutation(len(texts))
-        counts = np.cumsum([len(texts[place].triples) for place in order])
-        kept = sorted(order[: max(1, int(np.searchsorted(counts, most, side="right")))].tolist())
-        _log.warning("%d of %d texts are used, so that the fit takes no more than some GB.", len(kept), len(texts))
-        return [texts[place] for place in kept]
-
-
-def _trigger_words(texts: Sequence[RelationText]) -> TriggerWords:
-    """Return the words that say relations: those met twice or more; in little data where none is, all."""
-    words = TriggerWords.learned(texts)
-    return words if words.phrases else TriggerWords.learned(texts, fewest=1)

@@ -9,6 +9,7 @@ draws depends on its content and the seed alone, not on its neighbours.
 from __future__ import annotations
 
 import hashlib
+import logging
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -19,6 +20,7 @@ from infuser.relations.examples import NO_RELATION, RelationText, Triple
 from infuser.types import Span
 from infuser.words import word_borders
 
+_log = logging.getLogger(__name__)
 _TRIES = 8
 """Random pairs drawn for each one that is wanted; a short text may have too few."""
 
@@ -49,6 +51,17 @@ def sample_negatives(
             drawn = _drawn(text, offered, wanted, rng)
         negatives.append(replace(text, triples=(*known, *drawn)))
     return negatives
+
+
+def draw_texts(texts: Sequence[RelationText], most_triples: float, *, seed: int = 0) -> list[RelationText]:
+    """Return the texts, or as many of them, drawn by the seed, as hold at most so many triples."""
+    if sum(len(text.triples) for text in texts) <= most_triples:
+        return list(texts)
+    order = np.random.default_rng(seed).permutation(len(texts))
+    counts = np.cumsum([len(texts[place].triples) for place in order])
+    kept = sorted(order[: max(1, int(np.searchsorted(counts, most_triples, side="right")))].tolist())
+    _log.warning("%d of %d texts are used, so that the fit takes no more than some GB.", len(kept), len(texts))
+    return [texts[place] for place in kept]
 
 
 def _drawn(text: RelationText, offered: Sequence[Triple], wanted: int, rng: np.random.Generator) -> list[Triple]:
