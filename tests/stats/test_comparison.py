@@ -11,7 +11,7 @@ from sklearn.metrics import roc_auc_score
 from infuser.errors import InputError
 from infuser.reports.table import markdown_table, terminal_table
 from infuser.stats.comparison import ArmScores, Comparison, compare, paired_difference
-from infuser.stats.metrics import Metric
+from infuser.stats.metrics import Metric, get_metric
 
 LABELS = np.random.default_rng(7).integers(0, 2, 400)
 
@@ -153,6 +153,14 @@ def test_any_metric_can_be_compared() -> None:
     share_right = Metric("share right", lambda scores, labels: ((scores > 0.5) == labels).mean(), kind="own")
     one = compare([arm("plain", 1.0), arm("KAM", 3.0)], LABELS, metric=share_right, rounds=100)
     assert one.metric == "share right" and one.differences[0].verdict == "helps"
+
+
+def test_an_error_that_falls_helps_and_is_lower() -> None:
+    numbers, random = np.linspace(0, 5, 300), np.random.default_rng(0)
+    noisy, close = ([numbers + random.normal(scale=scale, size=300) for _ in range(3)] for scale in (1.0, 0.2))
+    one = compare([ArmScores("plain", noisy), ArmScores("KAM", close)], numbers, metric=get_metric("mse"), rounds=200)
+    assert one.differences[0].mean < 0 and one.verdict.startswith("KAM helps: mse is ")
+    assert " lower than plain (95 % interval [-" in one.verdict
 
 
 def test_arms_that_cannot_be_compared_are_refused_with_the_reason() -> None:

@@ -109,12 +109,10 @@ def layer_section(readings: Mapping[str, EncoderReading]) -> str:
         "that layer alone distinguishes relations. States (embeddings) at 0 are those before the first block; "
         "attention at k reads states k."
     )
+    asked = (("Is it a relation?", "accuracy", gate), ("Which relation is it?", "macro F1", relations))
     charts = [
         _half(title, line_chart(points, label=f"{title}, by layer", x_name="layer", y_name=unit, whole=True))
-        for title, unit, points in (
-            ("Is it a relation?", "accuracy", gate),
-            ("Which relation is it?", "macro F1", relations),
-        )
+        for title, unit, points in asked
     ]
     return section("Which layers know it", soft(how), panels(charts))
 
@@ -226,15 +224,12 @@ def _importance(title: str, weights: Matrix, directions: Sequence[str]) -> str:
     heads = [f"head {number}" for number in range(n_heads)]
     by_head = weights.mean(axis=2)
     names = directions if len(directions) == n_directions else [f"direction {at}" for at in range(n_directions)]
-    drawn = heat_map(
-        by_head, layers, heads, title="layers and heads", top=max(float(by_head.max()), 1e-9), n_words=n_heads
-    )
+    top = max(float(by_head.max()), 1e-9)
+    drawn = heat_map(by_head, layers, heads, title="layers and heads", top=top, n_words=n_heads)
+    margins = (("direction", names, weights.mean(axis=(0, 1))), ("layer", layers, weights.mean(axis=(1, 2))))
     bars = [
         _half(what, bar_chart(dict(zip(rows, values.tolist(), strict=True)), label=f"{title} By {what}", at=1.0))
-        for what, rows, values in (
-            ("direction", names, weights.mean(axis=(0, 1))),
-            ("layer", layers, weights.mean(axis=(1, 2))),
-        )
+        for what, rows, values in margins
     ]
     return panels([drawn]) + panels(bars)
 
@@ -268,15 +263,8 @@ def _confusion_map(reading: EncoderReading, n_of: Mapping[str, int]) -> str:
     if not shares.any():
         return ""
     names = [_named(reading.label(relation), relation, 22) for relation in chosen]
-    return heat_map(
-        shares,
-        names,
-        names,
-        title="share of a row's triples that got the name of the column",
-        top=float(shares.max()),
-        scale="root",
-        label_width=32,
-    )
+    title, top = "share of a row's triples that got the name of the column", float(shares.max())
+    return heat_map(shares, names, names, title=title, top=top, scale="root", label_width=32)
 
 
 def _relation_line(one: RelationScore, other: RelationScore | None, compared: bool) -> str:
