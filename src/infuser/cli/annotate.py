@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from infuser.cli.console import print_skipped, print_table, say, warn
-from infuser.cli.options import CacheOptions, EngineOptions, SourceOptions, Strict, TextColumnOptions, option_groups
+from infuser.cli.knowledge_options import EngineOptions
+from infuser.cli.options import CacheOptions, SourceOptions, Strict, TextColumnOptions, option_groups
 from infuser.errors import InputError
 from infuser.progress import progress_bar
 from infuser.words import counted

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 import typer
 
-from infuser.cli.console import print_json, print_skipped, print_table, say, size_of
+from infuser.cli.console import print_json, print_table, say, size_of, skipping
 from infuser.cli.options import AsJson, Strict
 from infuser.errors import InputError
 from infuser.progress import progress_bar
@@ -70,36 +70,31 @@ def build(
       infuser candidates lookup cands "Bern"
     """
     from infuser.knowledge.builders import build_candidates_from_files
-    from infuser.tables.skipped import Skipped
 
-    skipped = Skipped(strict)
     n_rows: dict[str, int] = {}
-    try:
-        with progress_bar("reading mentions", unit="rows") as bar:
+    with skipping(strict) as skipped, progress_bar("reading mentions", unit="rows") as bar:
 
-            def report(name: str, done: int, total: int | None) -> None:
-                n_rows[name] = done
-                bar.report(name, done, total)
+        def report(name: str, done: int, total: int | None) -> None:
+            n_rows[name] = done
+            bar.report(name, done, total)
 
-            store = build_candidates_from_files(
-                out,
-                counts=counts or (),
-                names=names or (),
-                graphs=graph or (),
-                tagged=tagged or (),
-                knowbert=knowbert or (),
-                knowbert_entity=knowbert_entity,
-                knowbert_wordnet=knowbert_wordnet or (),
-                ernie=ernie,
-                ready=asset or (),
-                alias_weight=alias_weight,
-                skipped=skipped,
-                progress=report,
-            )
-    finally:
-        for name, n in n_rows.items():
-            say(f"{name}: {counted(n, 'row')}")
-        print_skipped(skipped)
+        store = build_candidates_from_files(
+            out,
+            counts=counts or (),
+            names=names or (),
+            graphs=graph or (),
+            tagged=tagged or (),
+            knowbert=knowbert or (),
+            knowbert_entity=knowbert_entity,
+            knowbert_wordnet=knowbert_wordnet or (),
+            ernie=ernie,
+            ready=asset or (),
+            alias_weight=alias_weight,
+            skipped=skipped,
+            progress=report,
+        )
+    for name, n in n_rows.items():
+        say(f"{name}: {counted(n, 'row')}")
     say(
         f"{out}: {counted(len(store), 'mention')} of {counted(len(store.ids), 'entity', 'entities')}, "
         f"{store.n_rows / len(store):.2f} entities per mention, {size_of(out)}"

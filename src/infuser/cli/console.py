@@ -78,6 +78,18 @@ def print_next_steps(steps: Sequence[str]) -> None:
         say(f"  {step}")
 
 
+@contextmanager
+def skipping(strict: bool) -> Iterator[Skipped]:
+    """Yield a count of the rows that cannot be read, and print it at the end; `strict` makes them errors."""
+    from infuser.tables.skipped import Skipped
+
+    skipped = Skipped(strict)
+    try:
+        yield skipped
+    finally:
+        print_skipped(skipped)
+
+
 def print_skipped(skipped: Skipped) -> None:
     """Print how many rows could not be read, and the first few, on stderr."""
     if not skipped.n:

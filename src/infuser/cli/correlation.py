@@ -9,7 +9,8 @@ import typer
 
 from infuser.cli.console import print_skipped, say
 from infuser.cli.correlation_show import Out, ScoringOptions, plot, print_built, score, show
-from infuser.cli.options import EngineOptions, Strict, option_groups
+from infuser.cli.knowledge_options import EngineOptions
+from infuser.cli.options import Strict, option_groups
 from infuser.errors import InputError
 from infuser.progress import progress_bar
 

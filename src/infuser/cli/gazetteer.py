@@ -7,8 +7,9 @@ from typing import Annotated
 
 import typer
 
-from infuser.cli.console import print_skipped, print_table, say, size_of
-from infuser.cli.options import Strict
+from infuser.cli.console import print_table, say, size_of, skipping
+from infuser.cli.knowledge_options import NameOptions
+from infuser.cli.options import Strict, option_groups
 from infuser.progress import progress_bar
 from infuser.words import counted
 
@@ -27,34 +28,16 @@ Files = Annotated[
         show_default=False,
     ),
 ]
-EntityFiles = Annotated[
-    list[Path] | None,
-    typer.Option(
-        metavar="FILE",
-        help="Table of entities with the columns id, label, aliases, types; label and aliases become names. "
-        "Repeatable.",
-        show_default=False,
-    ),
-]
-Assets = Annotated[
-    list[str] | None,
-    typer.Option(
-        metavar="NAME",
-        help="Names of ready-made knowledge: wordnet, conceptnet, biomedical, wikidata-small. Repeatable.",
-        show_default=False,
-    ),
-]
 
 
 @app.command()
+@option_groups
 def build(
     out: Annotated[Path, typer.Option(help="Folder to write.", show_default=False)],
     files: Files = None,
-    entities: EntityFiles = None,
-    asset: Assets = None,
-    fold_case: Annotated[bool, typer.Option(help="Find names in any case.")] = True,
-    fold_accents: Annotated[bool, typer.Option(help="Find names without their accents too.")] = False,
     strict: Strict = False,
+    *,
+    names: NameOptions,
 ) -> None:
     """Build a gazetteer from lists of names, tables of entities or ready-made knowledge.
 
@@ -66,23 +49,9 @@ def build(
       infuser annotate texts.txt --source drugs --out found
     """
     from infuser.knowledge.builders import build_names_from_files
-    from infuser.tables.skipped import Skipped
 
-    skipped = Skipped(strict)
-    try:
-        with progress_bar("reading names", unit="names") as bar:
-            store = build_names_from_files(
-                out,
-                files or (),
-                entities=entities or (),
-                ready=asset or (),
-                fold_case=fold_case,
-                fold_accents=fold_accents,
-                skipped=skipped,
-                progress=bar.report,
-            )
-    finally:
-        print_skipped(skipped)
+    with skipping(strict) as skipped, progress_bar("reading names", unit="names") as bar:
+        store = build_names_from_files(out, files or (), skipped=skipped, progress=bar.report, **names.settings())
     of = counted(store.n_entities, "entity", "entities")
     say(f"{out}: {counted(len(store), 'name')} of {of}, {size_of(out)}")
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
-from infuser.cli.console import print_skipped, say, size_of, warn
+from infuser.cli.console import say, size_of, skipping, warn
 from infuser.cli.graph_show import info, show
-from infuser.cli.options import Strict
+from infuser.cli.knowledge_options import NameOptions
+from infuser.cli.options import Strict, option_groups
 from infuser.progress import progress_bar
 from infuser.words import counted
 
@@ -31,14 +32,6 @@ Files = Annotated[
         show_default=False,
     ),
 ]
-EntityFiles = Annotated[
-    list[Path] | None,
-    typer.Option(metavar="FILE", help="Table of entities: id, label, aliases, description, types, count. Repeatable."),
-]
-Assets = Annotated[
-    list[str] | None,
-    typer.Option(metavar="NAME", help="Ready-made: wordnet, conceptnet, biomedical, wikidata-small. Repeatable."),
-]
 LabelBefore = Annotated[
     str,
     typer.Option(
@@ -51,11 +44,10 @@ LabelBefore = Annotated[
 
 
 @app.command()
+@option_groups
 def build(
     out: Annotated[Path, typer.Option(help="Folder to write; an older graph there is replaced.", show_default=False)],
     files: Files = None,
-    entities: EntityFiles = None,
-    asset: Assets = None,
     format: Annotated[
         str | None, typer.Option(help="table, rdf, conceptnet or wordnet.", show_default="by the names of the files")
     ] = None,
@@ -65,11 +57,11 @@ def build(
     ] = None,
     label_before: LabelBefore = "",
     strict: Strict = False,
-    fold_case: Annotated[bool, typer.Option(help="Find names in any case.")] = True,
-    fold_accents: Annotated[bool, typer.Option(help="Find names without their accents too.")] = False,
     landmarks: Annotated[
         int, typer.Option(help="Hubs to which all distances are kept: one byte per entity each.", min=0)
     ] = 32,
+    *,
+    names: NameOptions,
 ) -> None:
     """Build a graph from files of triples and entities, or from ready-made knowledge.
 
@@ -85,29 +77,24 @@ def build(
     """
     from infuser.knowledge.builders import build_graph_from_files
     from infuser.knowledge.graph.summary import columns_look_swapped
-    from infuser.tables.skipped import Skipped
 
-    skipped = Skipped(strict)
-    how: dict[str, Any] = {"fold_case": fold_case, "fold_accents": fold_accents, "n_landmarks": landmarks}
-    how |= {"format": format, "order": order, "label_before": label_before}
-    try:
-        with progress_bar() as bar:
-            store = build_graph_from_files(
-                out,
-                files or (),
-                entities=entities or (),
-                ready=asset or (),
-                skipped=skipped,
-                progress=bar.report,
-                **how,
-            )
-    finally:
-        print_skipped(skipped)
+    with skipping(strict) as skipped, progress_bar() as bar:
+        store = build_graph_from_files(
+            out,
+            files or (),
+            format=format,
+            order=order,
+            label_before=label_before,
+            n_landmarks=landmarks,
+            skipped=skipped,
+            progress=bar.report,
+            **names.settings(),
+        )
     n_entities, n_relations = counted(store.n_entities, "entity", "entities"), counted(len(store.relations), "relation")
     if columns_look_swapped(store):
         warn(
             f"{n_relations} for {n_entities}: are the columns of the triples in another order? See --order, for "
             "example --order rht where the relation comes first."
         )
-    names, edges = counted(store.about["n_names"], "name"), counted(store.n_edges, "edge")
-    say(f"{out}: {n_entities} with {names}, {edges} of {n_relations}, {size_of(out)}")
+    n_names, n_edges = counted(store.about["n_names"], "name"), counted(store.n_edges, "edge")
+    say(f"{out}: {n_entities} with {n_names}, {n_edges} of {n_relations}, {size_of(out)}")

@@ -16,7 +16,7 @@ import typing
 from collections.abc import Callable
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
 
@@ -128,24 +128,3 @@ class ColumnOptions(TextColumnOptions):
         from infuser.tables.examples import Columns
 
         return Columns(self.text_column, self.pair_column, self.label_column)
-
-
-@dataclass(frozen=True, slots=True)
-class EngineOptions:
-    """Where a large input is worked on, and whether an earlier run is resumed."""
-
-    engine: Annotated[
-        Literal["local", "spark"], typer.Option(help="Work on this machine, see --workers, or on a Spark cluster.")
-    ] = "local"
-    master: Annotated[
-        str | None,
-        typer.Option(
-            metavar="URL",
-            help="Where Spark runs: spark://HOST:7077, yarn, k8s://..., sc://HOST or local[4]. Else what Spark's own "
-            "settings say, or all cores of this machine.",
-            show_default=False,
-        ),
-    ] = None
-    restart: Annotated[
-        bool, typer.Option("--restart", help="Start again instead of resuming a run that was stopped.")
-    ] = False

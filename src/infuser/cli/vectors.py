@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from infuser.cli.console import print_skipped, say, size_of
+from infuser.cli.console import say, size_of, skipping
 from infuser.cli.options import Strict, option_groups
 from infuser.cli.vectors_show import LabelWhenMissing, SkipMissing, add, missing_descriptions, quiet, show, size_line
 from infuser.errors import InputError
@@ -104,10 +104,8 @@ def build(
     way.check()
     from infuser.knowledge.artifact import check_place
     from infuser.knowledge.vectors.store import KIND
-    from infuser.tables.skipped import Skipped
 
     check_place(out, KIND)
-    skipped = Skipped(strict)
     sizes: dict[str, Any] = {
         name: size for name, size in (("dim", dim), ("batch_size", batch_size)) if size is not None
     }
@@ -119,8 +117,8 @@ def build(
         from infuser.knowledge.vectors.training import TrainedVectors, read_triples, train_vectors
 
         trained: dict[str, Any] = {"model": model, "epochs": epochs, "learning_rate": learning_rate, "seed": seed}
-        triples = read_triples(way.train, skipped)
-        print_skipped(skipped)
+        with skipping(strict) as skipped:
+            triples = read_triples(way.train, skipped)
         n_entities = counted(len(triples.ids), "entity", "entities")
         say(f"{way.train}: {counted(len(triples.numbers), 'triple')} of {n_entities}")
         vectors = train_vectors(triples, TrainedVectors(**trained, **sizes, scale=scale), progress=True)
@@ -131,8 +129,8 @@ def build(
 
         missing = missing_descriptions(label_when_missing, skip_missing) or "error"
         how: dict[str, Any] = {"with_label": label, "missing": missing, "max_tokens": max_tokens, **sizes}
-        entities = read_described(way.describe, skipped)
-        print_skipped(skipped)
+        with skipping(strict) as skipped:
+            entities = read_described(way.describe, skipped)
         with quiet():
             settings = DescriptionVectors(**how, scale=scale)
             vectors = build_from_descriptions(entities, encoder, out, settings, progress=True)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from infuser.cli.console import loading, print_fields, print_json, print_skipped, print_table, say, size_of
+from infuser.cli.console import loading, print_fields, print_json, print_table, say, size_of, skipping
 from infuser.cli.options import AsJson, Strict
 from infuser.errors import InputError, UnknownNameError
 from infuser.words import counted
@@ -58,12 +58,11 @@ def add(
     from infuser.knowledge.vectors.descriptions import read_described
     from infuser.knowledge.vectors.store import KIND, EntityVectors
     from infuser.linking.description_vectors import add_described
-    from infuser.tables.skipped import Skipped
 
     check_place(out, KIND)
-    old, skipped = EntityVectors.open(folder), Skipped(strict)
-    new = read_described(entities, skipped)
-    print_skipped(skipped)
+    old = EntityVectors.open(folder)
+    with skipping(strict) as skipped:
+        new = read_described(entities, skipped)
     with quiet():
         missing = missing_descriptions(label_when_missing, skip_missing)
         vectors = add_described(old, new, encoder, missing=missing, progress=True)
