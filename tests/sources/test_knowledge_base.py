@@ -203,7 +203,7 @@ def test_a_prior_too_small_for_float32_is_still_a_candidate() -> None:
 
 
 def test_it_forgets_when_it_remembers_too_much(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("infuser.sources.knowledge_base._MOST_REMEMBERED", 2)
+    monkeypatch.setattr("infuser.sources.knowledge_base._MOST_CACHED", 2)
     base = KnowledgeBase(Candidates(MENTIONS), vectors())
     for _ in range(2):
         for id in IDS:
