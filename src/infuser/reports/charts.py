@@ -44,7 +44,7 @@ def dot_plot(comparison: Comparison) -> str:
         for at, (arm, colour) in enumerate(zip(comparison.arms, colours(len(comparison.arms)), strict=True)):
             _name_row(axes, arm.name, at - 0.3)
             if arm.interval is not None:
-                # two seeds can ask for an interval wider than any chart: such ends stop at the border
+                # the interval of two seeds can be wider than any chart: such ends stop at the border
                 _reach(axes, np.clip(arm.interval, low, high), at, colour)
                 inside = [end for end in arm.interval if low <= end <= high]
                 axes.plot(inside, [at] * len(inside), "|", color=colour, markersize=10, markeredgewidth=2)
@@ -239,7 +239,7 @@ def colours(n: int) -> list[str]:
 
 
 def limits(values: Sequence[float], ends: Sequence[float], *, reach: float, least: float) -> tuple[float, float]:
-    """Return the ends of an axis: all values, and ends of intervals as far as they stay within sight of them."""
+    """Return the ends of an axis: all values, and ends of intervals that are not too far from them."""
     far = reach * max(max(values) - min(values), least)
     low = max(min([*values, *ends]), min(values) - far)
     high = min(max([*values, *ends]), max(values) + far)

@@ -128,7 +128,7 @@ def _channels(diagnosis: Diagnosis) -> str:
     )
     how = (
         "The trained model answers with every source and with every source but this one: right of the dashed line the "
-        "source is of use to the model, left of it the model would answer better without."
+        "source helps the model, left of it the model would answer better without."
     )
     return section("What each source does", soft(how), chart, drawn)
 

@@ -87,7 +87,7 @@ def _triples(explanation: Explanation) -> str:
         return heading + soft("None: no two spans of this text are related according to this model.")
     drawn = triples_as_found(join_pair(explanation.text, explanation.pair), explanation.triples)
     border = None if explanation.pair is None else len(explanation.text)
-    colour = COLOURS[len(explanation.found) % len(COLOURS)]  # one that stands for no source
+    colour = COLOURS[len(explanation.found) % len(COLOURS)]  # one that no source has
     figure = marked_figure("relations", drawn, colour=colour, border=border)
     return heading + figure + triples_table(explanation.triples)
 

@@ -26,7 +26,7 @@ ORANGE: Hue = (217, 98, 14)
 PURPLE: Hue = (110, 80, 180)
 
 SVG = 'xmlns="http://www.w3.org/2000/svg"'
-"""Every picture names its format, so that it can be read as XML and stand alone."""
+"""Every picture names its format, so that it can be read as XML on its own."""
 
 _LABEL_WIDTH = 14
 _SIZES = ((430, "small"), (800, "medium"))

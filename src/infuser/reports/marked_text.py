@@ -128,7 +128,7 @@ def _tied(found: Annotations) -> set[int]:
 
 
 def _places_of_terms(names: Sequence[str], line: int) -> list[Box]:
-    """Return where terms stand, from a line on."""
+    """Return the places of terms, from a line on."""
     places, column = [], 0
     for name in names:
         width = max(1, cells(name))
@@ -141,7 +141,7 @@ def _places_of_terms(names: Sequence[str], line: int) -> list[Box]:
 
 def _marks(found: Annotations, spans: Sequence[Sequence[Box]], tops: Sequence[float]) -> str:
     """Return a mark behind each span, smaller within another; spans in the same place share one."""
-    tied = _tied(found) or set(range(len(spans)))  # where nothing is tied at all, nothing stands out by that
+    tied = _tied(found) or set(range(len(spans)))  # where nothing is tied at all, all marks look alike
     together: dict[tuple[int, int], list[int]] = {}
     for place, span in enumerate(found.spans):
         together.setdefault((span.start, -span.end), []).append(place)

@@ -86,7 +86,7 @@ def html_row(cells: Iterable[str], numbers: Iterable[int] = ()) -> str:
 
 
 def soft(sentence: str) -> str:
-    """Return a sentence that explains what stands beside it."""
+    """Return a sentence that explains what is beside it."""
     return f'<p class="soft">{escaped(sentence)}</p>'
 
 
@@ -101,7 +101,7 @@ def section(title: str, *parts: str) -> str:
 
 
 def panels(figures: Iterable[str]) -> str:
-    """Return figures that stand beside each other where there is room."""
+    """Return figures side by side where there is room."""
     return f'<div class="panels">{"".join(figures)}</div>'
 
 

@@ -235,7 +235,7 @@ def _importance(title: str, weights: Matrix, directions: Sequence[str]) -> str:
 
 
 def _half(title: str, drawn: str) -> str:
-    """Return a figure that stands beside another where there is room for two, and alone on a phone."""
+    """Return a figure of half the width of a page; on a phone, of the whole width."""
     return f'<figure class="half"><figcaption>{escaped(title)}</figcaption>{drawn}</figure>'
 
 
@@ -280,7 +280,7 @@ def _bar(value: float) -> str:
 
 
 def _named(label: str, relation: str, width: int = 38) -> str:
-    """Return a name and its id; the name is cut to `width` signs, so that the id stays in sight."""
+    """Return a name and its id; the name is cut to `width` signs, so that the id stays visible."""
     return relation if label == relation or not label else f"{shown(label, width)} · {relation}"
 
 

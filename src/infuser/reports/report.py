@@ -68,7 +68,7 @@ def write_report(
 
 
 def results_section(comparison: Comparison, *more: str) -> str:
-    """Return the table of a comparison with its dot plot; `more` stands between the two."""
+    """Return the table of a comparison with its dot plot; `more` comes between the two."""
     how = "A ring per seed, a dot for the mean, a line for the 95 % interval over seeds."
     table = comparison_grid(comparison).to_html()
     return section("Results", table, soft(method_note(comparison)), *more, dot_plot(comparison), soft(how))

@@ -1,4 +1,4 @@
-"""A text as lines of monospace cells: where each word and each span stands, known without a browser."""
+"""A text as lines of monospace cells: the places of words and spans, computed without a browser."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ LINE_WIDTH = 72
 """Cells of the longest line."""
 _JOINER = "\u200d"
 _NO_WIDTH = frozenset({"Mn", "Me", "Cf"})
-"""Signs that stand on or between others: accents, joiners, marks of direction."""
+"""Signs on or between others: accents, joiners, marks of direction."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +42,7 @@ class Piece:
 
 @dataclass(frozen=True, slots=True, order=True)
 class Box:
-    """The part of a span that stands on one line, in cells."""
+    """The part of a span on one line, in cells."""
 
     line: int
     left: int
@@ -76,7 +76,7 @@ def lay_out(text: str, start: int, end: int, *, first_line: int = 0) -> list[Pie
 
 
 def boxes(text: str, pieces: Sequence[Piece], span: Span) -> list[Box]:
-    """Return where a span stands, line by line; nothing if it holds no word that was laid out."""
+    """Return the places of a span, line by line; nothing if it has no word that was laid out."""
     reached: dict[int, tuple[int, int]] = {}
     first = max(0, bisect_right(pieces, span.start, key=lambda piece: piece.start) - 1)
     for piece in pieces[first:]:

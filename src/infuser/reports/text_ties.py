@@ -97,7 +97,7 @@ def strongest_ties(
 
 
 def labelled_ties(ties: Sequence[Tie]) -> list[Tie]:
-    """Return the ties whose relation finds room on top of its arc, where no other stands."""
+    """Return the ties whose relation has room on top of its arc, beside the others."""
     labelled: list[Tie] = []
     taken: list[tuple[int, float, float, float]] = []
     for tie in ties if len(ties) <= _MOST_LABELS else ():

@@ -76,7 +76,7 @@ def bootstrap(
 
 
 def mean_per_arm(values: Floats, n_seeds: Sequence[int]) -> Floats:
-    """Return the mean over the runs of each arm, (rounds, arms); the runs stand arm by arm, `n_seeds` of each."""
+    """Return the mean over the runs of each arm, (rounds, arms); the runs are ordered by arm, `n_seeds` of each."""
     parts = np.split(values, np.cumsum(n_seeds)[:-1], axis=1)
     return np.stack([part.mean(axis=1) for part in parts], axis=1)
 

@@ -193,7 +193,7 @@ def _auc(logits: Array, labels: Array) -> float:
     from sklearn.metrics import roc_auc_score
 
     present = np.unique(labels)
-    if len(present) < logits.shape[1]:  # with more than two classes each is held against the rest, so each must occur
+    if len(present) < logits.shape[1]:  # with more than two classes each is compared with the rest, so each must occur
         raise InputError(
             f"AUC needs examples of all {logits.shape[1]} classes, but the {len(labels)} labels hold only "
             f"{present.tolist()}. Use a larger or stratified set, or the metric 'accuracy'."

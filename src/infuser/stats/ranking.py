@@ -14,7 +14,7 @@ from infuser.errors import InputError
 
 
 def rankable(grades: Sequence[float] | NDArray[np.float64], groups: Sequence[str]) -> list[list[int]]:
-    """Return where the rows of each group stand, of groups with two or more rows and one above 0."""
+    """Return the places of the rows of each group that has two or more rows and one above 0."""
     places = defaultdict(list)
     for place, group in enumerate(groups):
         places[group].append(place)
@@ -31,7 +31,7 @@ def mean_ndcg(
 def ndcg_of_groups(
     scores: Sequence[float] | NDArray[Any], grades: Sequence[float] | NDArray[Any], groups: Sequence[str], *, k: int
 ) -> list[tuple[int, float]]:
-    """Return of each group where its first row stands, and the NDCG of its first `k`; tied scores share their gains.
+    """Return the place of the first row of each group, and the NDCG of its first `k`; tied scores share their gains.
 
     scikit-learn has the mean of many groups, but not the value of each, or only by one slow call per group.
     """
