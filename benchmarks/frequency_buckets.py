@@ -95,17 +95,13 @@ class Size:
     """How large each training is."""
 
     n_relations: int = 8
-    """Classes of the task."""
     n_train: int = 40
-    """Training examples per relation."""
     n_dev: int = 20
-    """Dev examples per relation."""
     n_test: int = 50
-    """Test examples per relation."""
+    """Examples per relation."""
     max_pieces: int = 60
     """Longest text, in word pieces."""
     epochs: int = 3
-    """Passes over the training examples."""
     every: int = 1
     """Only each so manyth example is used; 1 is the benchmark, more is a try."""
 

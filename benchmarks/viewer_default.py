@@ -1,7 +1,7 @@
 """Makes the model that `infuser view` shows when nothing is given, and measures it.
 
 MiniLM stays as it is; only the weights of KAM and a classifier are trained, on the demo's query-to-ad pairs, with three
-sources: the demo's graph, words of WordNet's glosses that keep each other's company, and set phrases. What is kept in
+sources: the demo's graph, words that occur together in WordNet's glosses, and set phrases. What is kept in
 the package is small: the new weights, and of the knowledge what concerns the test pairs, whose terms no training pair
 has. WordNet is (c) Princeton University, free for any use with this notice.
 
@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
 from safetensors.torch import save
 from support.measuring import write_result
 from transformers import AutoTokenizer, set_seed
@@ -26,7 +25,7 @@ from transformers.utils import logging
 
 from infuser import Correlation, Graph, Infused, Kam, Phrases, TrainSettings, assets, infuse, train
 from infuser.analysis.diagnose.effects import without_channel
-from infuser.cli.demo import count_glosses
+from infuser.demo import count_glosses
 from infuser.files import write_whole
 from infuser.hosts import is_new_weight
 from infuser.signals import Collator
@@ -58,8 +57,8 @@ def main() -> None:
         wordnet, n_train=options.pairs, n_dev=160, n_test=600, max_topics=16, tokenizer_pieces=pieces
     )
     with tempfile.TemporaryDirectory() as folder:
-        glosses = count_glosses(Console(), wordnet, Path(folder))
-        infused = trained(str(encoder), data, Correlation(glosses.scores, n_terms=N_TERMS), options.epochs)
+        glosses = count_glosses(wordnet, Path(folder))
+        infused = trained(str(encoder), data, Correlation.load(glosses, n_terms=N_TERMS), options.epochs)
         scores = {"all knowledge": auc(infused, data)}
         kept = kept_knowledge(data, infused.sources[1])
     smaller = infused.with_sources(sources_of(kept))

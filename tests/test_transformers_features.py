@@ -10,19 +10,9 @@ from typing import Any
 
 import pytest
 import torch
+from gradients import assert_compiled_model_learns_alike, gradients, without_dropout
 from miniatures import HEADS, HOSTS, tiny_host
-from tiny_infusions import (
-    KNOWN_TEXT,
-    answer,
-    assert_compiled_model_learns_alike,
-    examples,
-    gradients,
-    infuse_tiny,
-    loss,
-    plain,
-    real_part,
-    without_dropout,
-)
+from tiny_infusions import KNOWN_TEXT, answer, examples, infuse_tiny, loss, plain, real_part
 
 import infuser
 from infuser.errors import HostError, InputError

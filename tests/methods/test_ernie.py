@@ -8,24 +8,12 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from gradients import assert_compiled_model_learns_alike, gradients, without_dropout
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from methods.ernie_reference import entities_of, forward
 from miniatures import Repeats, tiny_host, tiny_tokenizer
-from tiny_infusions import (
-    KNOWN_TEXT,
-    Meanings,
-    answer,
-    assert_compiled_model_learns_alike,
-    gradients,
-    infuse_tiny,
-    loss,
-    plain,
-    real_part,
-    shake,
-    tiny_base,
-    without_dropout,
-)
+from tiny_infusions import KNOWN_TEXT, Meanings, answer, infuse_tiny, loss, plain, real_part, shake, tiny_base
 from torch import Tensor
 from transformers import BertConfig, BertModel
 

@@ -12,6 +12,7 @@ from infuser import Spectral
 from infuser.errors import HostError
 from infuser.signals import Collator
 from infuser.signals.examples import IGNORED
+from infuser.tasks.base import Training
 from infuser.tasks.masked_words import MaskedTexts, check_masked_head, head_only_at, logits_at, train_on_masked_words
 from infuser.training import TrainSettings
 from infuser.training.checkpoints import cpu_state_dict
@@ -124,7 +125,8 @@ def weights_after(
         if report.step == stop_at:
             raise KeyboardInterrupt
 
-    train_on_masked_words(infused.model, infused.collator(), EXAMPLES, settings=settings, progress=stop, out=tmp_path)
+    how = Training(settings, progress=stop, checkpoints=tmp_path)
+    train_on_masked_words(infused.model, infused.collator(), EXAMPLES, how)
     return cpu_state_dict(infused.model)
 
 
@@ -140,14 +142,8 @@ def test_a_run_that_was_stopped_goes_on_alike(tmp_path: Path):
 def test_spectral_sees_the_whole_text():
     model, told = tiny_host("bert", "masked-lm"), []
     settings = TrainSettings(epochs=1, batch_size=5, learning_rate=1e-3)
-    train_on_masked_words(
-        model,
-        Collator(tiny_tokenizer("bert")),
-        EXAMPLES,
-        settings=settings,
-        spectral=Spectral(),
-        progress=lambda report: told.append(report.parts),
-    )
+    how = Training(settings, spectral=Spectral(), progress=lambda report: told.append(report.parts))
+    train_on_masked_words(model, Collator(tiny_tokenizer("bert")), EXAMPLES, how)
     [parts] = told
     assert parts["spectral"] > 0
     assert parts["task"] > 0

@@ -106,9 +106,7 @@ class LamaTask(Task):
         """Train the whole model on masked words of texts and keep its last weights; `dev` is not used."""
         from infuser.tasks.masked_words import train_on_masked_words
 
-        return train_on_masked_words(
-            model, collator, examples, settings=how.settings, progress=how.progress, spectral=how.spectral
-        )
+        return train_on_masked_words(model, collator, examples, how)
 
     def answer(
         self, model: PreTrainedModel, collator: Collator, examples: Sequence[Example], *, batch_size: int = 64

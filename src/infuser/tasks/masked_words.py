@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 import torch
@@ -24,11 +23,10 @@ from infuser.errors import HostError, InputError
 from infuser.linking.masking import Masking, MaskingCollator
 from infuser.signals import Collator
 from infuser.signals.examples import IGNORED
-from infuser.training import TrainResult, TrainSettings, train
+from infuser.tasks.base import Example, Training
 
 if TYPE_CHECKING:
-    from infuser.methods.spectral import Spectral
-    from infuser.training.steps import StepReport
+    from infuser.training import TrainResult
 
 
 @contextmanager
@@ -69,15 +67,15 @@ def logits_at(model: Any, batch: Mapping[str, Tensor], where: Tensor) -> Tensor:
     return logits
 
 
-def check_masked_head(model: Any, tokenizer: PreTrainedTokenizerBase) -> None:
-    """Raise unless the model has a masked-word head and the tokenizer a mask."""
+def check_masked_head(model: Any, tokenizer: PreTrainedTokenizerBase, *, otherwise: str = "") -> None:
+    """Raise unless the model has a masked-word head and the tokenizer a mask; errors end with what to do otherwise."""
     if model.get_output_embeddings() is None:
         raise HostError(
             f"{type(model).__name__} has no head for masked words, so it cannot guess any. Load the checkpoint with "
-            "task='masked-lm'."
+            f"task='masked-lm' if it was trained with one. {otherwise}".rstrip()
         )
     if tokenizer.mask_token_id is None:
-        raise InputError("The tokenizer has no mask token, so words cannot be masked.")
+        raise InputError(f"The tokenizer has no mask token, so words cannot be masked. {otherwise}".rstrip())
 
 
 class MaskedTexts(MaskingCollator):
@@ -118,16 +116,12 @@ def _drop_links(batch: dict[str, Tensor], masked: Tensor) -> None:
 def train_on_masked_words(
     model: PreTrainedModel,
     collator: Collator,
-    examples: Sequence[Mapping[str, Any]],
+    examples: Sequence[Example],
+    how: Training,
     *,
-    settings: TrainSettings,
     masking: Masking | None = None,
-    progress: bool | Callable[[StepReport], None] = True,
-    spectral: Spectral | None = None,
-    out: Path | None = None,
 ) -> TrainResult:
     """Train the whole model to guess masked words of texts, and keep its last weights."""
     check_masked_head(model, collator.tokenizer)
-    texts = MaskedTexts(collator, masking)
     with head_only_at(model, lambda batch: batch["labels"] != IGNORED):
-        return train(model, examples, texts, settings=settings, progress=progress, spectral=spectral, out=out)
+        return how.fit(model, examples, MaskedTexts(collator, masking))

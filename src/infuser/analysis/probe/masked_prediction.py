@@ -19,10 +19,11 @@ from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from infuser.analysis.probe.mentions import Example, ProbedMention, find_mentions, text_batches
-from infuser.errors import HostError, InputError
+from infuser.errors import InputError
 from infuser.hosts import answering
 from infuser.hosts.checkpoints import read_config
 from infuser.knowledge.entity_scores import EntityScore
+from infuser.tasks.masked_words import check_masked_head
 from infuser.types import Source
 
 Measure = Literal["probability", "hits"]
@@ -51,14 +52,7 @@ def masked_scores(
     """
     if measure not in ("probability", "hits"):
         raise InputError(f"measure is {measure!r}; it can be 'probability' or 'hits'.")
-    host: Any = model
-    if host.get_output_embeddings() is None:
-        raise HostError(
-            f"{type(model).__name__} has no head for masked words, so it cannot guess any. Load the checkpoint with "
-            "task='masked-lm' if it was trained with one; for other encoders use typed_scores (--measure probe)."
-        )
-    if tokenizer.mask_token_id is None:
-        raise InputError("The tokenizer has no mask token, so words cannot be masked. Use typed_scores instead.")
+    check_masked_head(model, tokenizer, otherwise="For other encoders use typed_scores (--measure probe).")
     mentions = find_mentions(model, tokenizer, examples, sources, max_mentions=max_mentions, progress=progress)
     if not mentions:
         _log.warning("No entity was found in %d texts, so there is nothing to score.", len(examples))
