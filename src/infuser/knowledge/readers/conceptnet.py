@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from infuser.errors import InputError
 from infuser.knowledge.facts import ENTITIES, TRIPLES, Facts, in_batches
 from infuser.knowledge.readers.cells import Faults, all_but, note, note_nulls
-from infuser.knowledge.readers.tables import read_json_lines, report_bad_rows
+from infuser.knowledge.readers.tables import count_bad_rows, read_json_lines
 from infuser.tables.blocks import read_blocks
 from infuser.tables.parse import parse_table
 from infuser.tables.skipped import Skipped
@@ -41,7 +41,7 @@ def read_conceptnet(path: str | Path, skipped: Skipped, *, language: str = "en")
             note_nulls(column, "concept", faults)
         note(faults, pc.invert(pc.starts_with(relation, "/r/")), "the relation does not begin with /r/")
         note(faults, pc.invert(pc.greater(weight, 0)).fill_null(True), "no weight above 0")
-        report_bad_rows(batch, faults, path, skipped, block)
+        count_bad_rows(batch, faults, path, skipped)
         good = all_but(faults, len(weight))
         for node in (start, end):  # other ends are addresses and other languages: not asked for, not wrong
             spoken = pc.struct_field(node, "language")

@@ -9,7 +9,7 @@ other; a comma-separated file may quote its cells. A row with the wrong number o
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain, islice
 from pathlib import Path
@@ -78,7 +78,7 @@ def read_json_lines(path: str | Path, skipped: Skipped, *, kind: Kind | None = N
         schema = pa.schema([(key, _wide(SCHEMAS[found].field(ours).type)) for ours, key in names.items()])
         needed = [names[ours] for ours in NEEDED[found] if ours in names]
         batch = parse_json(block, schema, partial(_cells, names=names, kind=found), needed)
-        yield from _facts(batch, tuple(names), found, path, skipped, block)
+        yield from _facts(batch, tuple(names), found, path, skipped)
 
 
 def _read_delimited(
@@ -95,7 +95,7 @@ def _read_delimited(
     first = next(blocks, None)
     if first is None:
         return
-    sample = [(record, cells) for record, cells in islice(_sampled(first), _SAMPLED_ROWS)]
+    sample = list(islice(_sampled(first), _SAMPLED_ROWS))
     rows = [cells for _, cells in sample] or [[""]]
     if not kind and not columns and max(map(len, rows)) < 2:
         raise InputError(
@@ -112,7 +112,7 @@ def _read_delimited(
         if not quoted and block.has_lone_returns:
             for name, cells in zip(wanted, batch.columns, strict=True):
                 note(faults, pc.match_substring(cells, "\r"), f"the {name} has a carriage return inside")
-        yield from _facts(batch, wanted, layout.kind, path, skipped, block, faults)
+        yield from _facts(batch, wanted, layout.kind, path, skipped, faults=faults)
 
 
 def _read_json_object(path: str | Path, skipped: Skipped, column: str) -> Facts:
@@ -133,7 +133,7 @@ def _read_json_object(path: str | Path, skipped: Skipped, column: str) -> Facts:
     entries = enumerate(whole.items(), start=1)
     while some := list(islice(entries, BATCH)):
         batch = rows_one_by_one(some, read_one, ENTITIES.types)
-        yield from _facts(batch, tuple(ENTITIES.names), "entities", path, skipped, some, unit="entry")
+        yield from _facts(batch, tuple(ENTITIES.names), "entities", path, skipped, unit="entry")
 
 
 def _read_parquet(path: str | Path, skipped: Skipped, kind: Kind | None) -> Facts:
@@ -149,7 +149,7 @@ def _read_parquet(path: str | Path, skipped: Skipped, kind: Kind | None) -> Fact
         for rows in file.iter_batches(batch_size=BATCH, columns=list(found.values())):
             columns = tuple(_plain(rows.column(theirs)) for theirs in found.values())
             batch = Batch(columns, np.arange(done + 1, done + 1 + rows.num_rows), [])
-            yield from _facts(batch, tuple(found), kind_of(found), path, skipped, rows, unit="row")
+            yield from _facts(batch, tuple(found), kind_of(found), path, skipped, unit="row")
             done += rows.num_rows
 
 
@@ -159,35 +159,28 @@ def _facts(
     kind: Kind,
     path: str | Path,
     skipped: Skipped,
-    origin: Any,
+    *,
     faults: Faults | None = None,
     unit: str = "line",
 ) -> Facts:
-    """Yield the facts of parsed columns, and count the bad rows in their order; `origin` shows them."""
+    """Yield the facts of parsed columns, and count the bad rows."""
     facts, faults = make_batch(dict(zip(names, batch.columns, strict=True)), kind, faults)
-    report_bad_rows(batch, faults, path, skipped, origin, unit)
+    count_bad_rows(batch, faults, path, skipped, unit)
     yield from in_batches(facts)
 
 
-def report_bad_rows(
-    batch: Batch, faults: Faults, path: str | Path, skipped: Skipped, origin: Any, unit: str = "line"
-) -> None:
+def count_bad_rows(batch: Batch, faults: Faults, path: str | Path, skipped: Skipped, unit: str = "line") -> None:
     """Count the rows that could not be parsed and those with faults, in the order of their numbers."""
     bad: list[tuple[int, str, object]] = list(batch.bad)
-    lines = origin.lines() if isinstance(origin, Block) and faults else []
     for row, why in faults.items():
-        number = int(batch.numbers[row])
-        if isinstance(origin, Block):
-            bad.append((number, why, lines[number - origin.first]))
-        elif isinstance(origin, pa.RecordBatch):
-            bad.append((number, why, origin.slice(row, 1).to_pylist()[0]))
-        else:
-            bad.append((number, why, next(entry for at, entry in origin if at == number)))
-    for number, why, shown in sorted(bad, key=lambda one: one[0]):
-        skipped.add(path, number, why, shown, unit=unit)
+        cells = (column[row].as_py() for column in batch.columns)
+        shown = "\t".join("" if cell is None else str(cell) for cell in cells)
+        bad.append((int(batch.numbers[row]), why, shown))
+    for number, why, shown_row in sorted(bad, key=lambda one: one[0]):
+        skipped.add(path, number, why, shown_row, unit=unit)
 
 
-def _sampled(block: Block) -> Any:
+def _sampled(block: Block) -> Iterator[tuple[bytes, list[str]]]:
     """Yield the first records that are not blank, with their cells."""
     for _, record in block.records():
         text = record.decode("utf-8", "replace")
