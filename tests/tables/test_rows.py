@@ -5,7 +5,9 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import os
 import sys
+import threading
 from pathlib import Path
 
 import pyarrow as pa
@@ -137,6 +139,18 @@ def test_the_standard_input_is_read_as_it_comes(monkeypatch: pytest.MonkeyPatch)
     assert next(records) == ("standard input, line 1", {"text": "one"})
     assert typed.tell() <= len(b"one\nBern\tAare\n")  # the rest was not waited for
     assert [record for _, record in records] == [{"text": "Bern", "pair": "Aare"}, {"text": "last"}]
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
+@pytest.mark.parametrize("name", ["a.csv", "a.csv.gz", "a.csv.zst"])
+def test_a_pipe_is_read_once(tmp_path: Path, name: str) -> None:
+    data = write(tmp_path, name, "text\none\ntwo\n").read_bytes()
+    pipe = tmp_path / f"pipe-{name}"
+    os.mkfifo(pipe)
+    writer = threading.Thread(target=pipe.write_bytes, args=(data,))
+    writer.start()
+    assert [record for _, record in read_records(pipe)] == [{"text": "one"}, {"text": "two"}]
+    writer.join()
 
 
 def test_a_folder_and_a_missing_file_are_clear_errors(tmp_path: Path) -> None:

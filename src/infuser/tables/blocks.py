@@ -101,18 +101,24 @@ def open_stream(path: str | Path, source: Any = None) -> Iterator[BinaryIO]:
     if Path(path) == STDIN and source is None:
         yield sys.stdin.buffer
         return
-    import pyarrow as pa  # slow to load
-
     packing = _PACKINGS.get(Path(path).suffix.lower())
-    if source is None and Path(path).is_dir():
-        raise InputError(f"{str(path)!r} is a folder. Give a file.")
     try:
-        with pa.input_stream(str(path) if source is None else source, compression=packing) as stream:
+        if packing is None and source is None:
+            with Path(path).open("rb") as file:
+                yield file
+            return
+        import pyarrow as pa  # slow to load
+
+        if source is None:  # Arrow itself opens no pipes; it closes what it is given
+            source = str(path) if Path(path).is_file() else Path(path).open("rb")  # noqa: SIM115
+        with pa.input_stream(source, compression=packing) as stream:
             yield cast(BinaryIO, stream)
     except InputError:
         raise
     except FileNotFoundError:
         raise InputError(f"No file at {path}. Check the name; it starts from {Path.cwd()}.") from None
+    except IsADirectoryError:
+        raise InputError(f"{str(path)!r} is a folder. Give a file.") from None
     except OSError as error:
         wrong = f"is cut off or damaged, or no {packing} file" if packing else "cannot be read"
         raise InputError(f"{path} {wrong} ({error}). Fetch or write it again.") from error

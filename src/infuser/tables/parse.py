@@ -111,13 +111,15 @@ def open_parquet(path: str | Path, source: Any = None, **options: Any) -> Iterat
     """Open a Parquet file; what is wrong with it is an InputError that names it."""
     import pyarrow.parquet as pq
 
-    with open_stream(path, source) as stream:
-        try:
-            with pq.ParquetFile(stream, **options) as file:
-                yield file
-        except (pa.ArrowException, OSError) as error:
-            why = str(error).rstrip(".")
-            raise InputError(f"{path} cannot be read as Parquet: {why}. Write it again.") from error
+    if source is None:
+        with open_stream(path):  # a file that is not there is an error of its own
+            source = str(path)
+    try:
+        with pq.ParquetFile(source, **options) as file:
+            yield file
+    except (pa.ArrowException, OSError) as error:
+        why = str(error).rstrip(".")
+        raise InputError(f"{path} cannot be read as Parquet: {why}. Write it again.") from error
 
 
 def as_texts(cells: Any) -> Any:
