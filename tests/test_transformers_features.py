@@ -258,6 +258,9 @@ def test_a_direct_call_of_forward_does_not_ignore_knowledge_silently(host: str) 
     batch = infused.batch([KNOWN_TEXT])
     with pytest.raises(HostError, match=r"model\(\*\*batch\)"):
         infused.model.forward(**batch)
+    old = {**plain(batch), "knowledge_maps": batch["knowledge_boxes"]}  # the key of earlier versions
+    with pytest.raises(HostError, match=r"model\(\*\*batch\)"):
+        infused.model.forward(**old)
     infused.model.forward(**plain(batch))
     classifier = infuse_tiny(host, "sequence-classification").model  # its encoder is called by its own forward
     assert torch.equal(classifier.forward(**batch).logits, classifier(**batch).logits)

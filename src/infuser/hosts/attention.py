@@ -98,7 +98,8 @@ def _attend(
 ) -> tuple[Tensor, Tensor | None]:
     """Attend with knowledge where the call carries some and the module has weights for it, else plainly."""
     mixer = getattr(module, NEW, None)
-    if knowledge is None and options.get("knowledge_boxes") is not None:
+    # the second is the key of batches from before it was renamed
+    if knowledge is None and any(options.get(name) is not None for name in ("knowledge_boxes", "knowledge_maps")):
         raise HostError(
             "The batch carries knowledge that nobody has read: model.forward(...) was called, which skips the hook "
             "that reads it. Call the model itself, model(**batch)."
