@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cli.commands import write_lines
 
-from infuser.cli.sources import read_sources
+from infuser.cli.source_options import SourceOptions
 from infuser.errors import InputError, UnknownNameError
 from infuser.knowledge.candidates.store import build_candidates, mentions_of
 from infuser.knowledge.graph.build import build_graph, facts_of
@@ -16,6 +17,11 @@ from infuser.knowledge.graph.store import save_graph
 from infuser.knowledge.names.store import NameStore
 from infuser.registry import SOURCES
 from infuser.sources import Correlation, Entities, Graph, Phrases
+from infuser.types import Source
+
+
+def read_sources(sources: Path | None = None, *, named: list[str] | None = None, **options: Any) -> list[Source]:
+    return SourceOptions(source=named, sources=sources, **options).read()
 
 
 def test_each_flag_reads_its_kind_of_list(tmp_path: Path) -> None:
@@ -131,7 +137,7 @@ def test_flags_that_need_another_one_say_so(tmp_path: Path) -> None:
         read_sources(aliases=[path])
     with pytest.raises(InputError, match="--correlation"):
         read_sources(terms=2)
-    with pytest.raises(InputError, match=r"no file .*missing\.txt"):
+    with pytest.raises(InputError, match=r"No file at .*missing\.txt"):
         read_sources(entities=[tmp_path / "missing.txt"])
     with pytest.raises(InputError, match="folder"):
         read_sources(entities=[tmp_path])

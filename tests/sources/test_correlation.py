@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from infuser.cli.sources import read_sources
+from infuser.cli.source_options import SourceOptions
 from infuser.errors import SourceError
 from infuser.knowledge.correlation.scores import Scoring
 from infuser.knowledge.correlation.store import save_correlation
@@ -232,7 +232,7 @@ def test_a_worker_opens_the_folder_itself(tmp_path: Path) -> None:
 
 def test_the_command_line_takes_a_folder_by_its_flag_and_as_a_source(tmp_path: Path) -> None:
     folder = built(tmp_path / "c", "document")
-    assert read_sources(correlation=[folder], terms=3) == [Correlation(folder, n_terms=3)]
+    assert SourceOptions(correlation=[folder], terms=3).read() == [Correlation(folder, n_terms=3)]
     assert read_named(f"{folder},n_terms=2") == read_named(f"correlation={folder},n_terms=2")
     assert read_named(f"{folder},n_terms=2") == [Correlation(folder, n_terms=2)]
 

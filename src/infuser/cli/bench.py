@@ -7,10 +7,10 @@ from typing import Annotated, Literal
 
 import typer
 
-from infuser.cli.bench_options import Methods, Out, PartOptions, ProcessOptions, SettingsFile
+from infuser.cli.bench_options import Methods, Out, PartOptions, RunOptions, SettingsFile
 from infuser.cli.bench_output import run_and_show, show_table
 from infuser.cli.console import say
-from infuser.cli.options import CacheOptions, option_groups
+from infuser.cli.options import option_groups
 
 app = typer.Typer(no_args_is_help=True, help="Run tasks with several methods and seeds, and compare them in one table.")
 
@@ -23,8 +23,7 @@ def run(
     method: Methods = None,
     *,
     part: PartOptions,
-    processes: ProcessOptions,
-    caching: CacheOptions,
+    running: RunOptions,
 ) -> None:
     """Train and score every host, method, task and seed that a settings file names.
 
@@ -39,8 +38,8 @@ def run(
     """
     from infuser.experiments.settings import read_bench
 
-    whole = processes.seeded(read_bench(settings))
-    run_and_show(part.of(whole, method), out, "bench", processes, caching.folder(), whole=whole)
+    whole = running.seeded(read_bench(settings))
+    run_and_show(part.of(whole, method), out, "bench", running, whole=whole)
 
 
 @app.command()
@@ -54,8 +53,7 @@ def sweep(
     ] = None,
     *,
     part: PartOptions,
-    processes: ProcessOptions,
-    caching: CacheOptions,
+    running: RunOptions,
 ) -> None:
     """Run one method with several values of one of its settings, and draw how the scores follow.
 
@@ -69,7 +67,7 @@ def sweep(
 
     setting, values = parse_sweep(over)
     bench = sweep_only(part.of(read_bench(settings)), method, setting, values)
-    run_and_show(processes.seeded(bench), out, f"sweep-{setting}", processes, caching.folder())
+    run_and_show(running.seeded(bench), out, f"sweep-{setting}", running)
 
 
 @app.command()
@@ -88,8 +86,7 @@ def ablate(
     ] = None,
     *,
     part: PartOptions,
-    processes: ProcessOptions,
-    caching: CacheOptions,
+    running: RunOptions,
 ) -> None:
     """Run one method without one of its sources or parts at a time, and draw what each is worth.
 
@@ -100,7 +97,7 @@ def ablate(
     from infuser.experiments.variations import ablate_only
 
     bench = ablate_only(part.of(read_bench(settings)), method, leave_out)
-    run_and_show(processes.seeded(bench), out, "ablate", processes, caching.folder())
+    run_and_show(running.seeded(bench), out, "ablate", running)
 
 
 @app.command()
@@ -125,7 +122,6 @@ def table(
     """Show the table of a run, finished or not: means, intervals, differences to the baseline, published numbers.
 
     Examples:
-      infuser bench table runs/mine --format markdown --out table.md
       infuser bench table runs/mine --of sweep-alpha --format html --out sweep.html
     """
     from infuser.experiments.grid import read_settings
@@ -150,6 +146,5 @@ def submission(
     from infuser.experiments.submission import write_glue_submission
 
     written, missing = write_glue_submission(run, out, method=method, host=host, seed=seed)
-    say(f"Wrote {out}: {', '.join(written)}")
-    if missing:
-        say(f"Missing: {', '.join(missing)}. The server wants all of them.")
+    lacking = f"\nMissing: {', '.join(missing)}. The server wants all of them." if missing else ""
+    say(f"Wrote {out}: {', '.join(written)}{lacking}")

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from infuser.cli.options import CacheOptions
+
 if TYPE_CHECKING:
     from infuser.experiments.settings import Bench
 
@@ -35,7 +37,7 @@ class PartOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class ProcessOptions:
+class RunOptions(CacheOptions):
     """How a bench is computed."""
 
     workers: Annotated[

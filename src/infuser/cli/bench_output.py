@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 from rich.console import Console
 
-from infuser.cli.bench_options import ProcessOptions
+from infuser.cli.bench_options import RunOptions
 from infuser.cli.console import loading, say
 from infuser.errors import InputError
 from infuser.files import write_whole
@@ -22,9 +22,7 @@ if TYPE_CHECKING:
     from infuser.training import StepReport
 
 
-def run_and_show(
-    bench: Bench, out: Path, name: str, processes: ProcessOptions, cache: Path | None, *, whole: Bench | None = None
-) -> None:
+def run_and_show(bench: Bench, out: Path, name: str, running: RunOptions, *, whole: Bench | None = None) -> None:
     """Compute a bench, or a part of a whole one, and show its table."""
     with loading(Console(stderr=True), "torch and transformers"):
         from infuser.experiments.grid import keep_settings, planned, run_bench
@@ -36,7 +34,7 @@ def run_and_show(
     if first:
         keep_settings(out, whole or bench, name)
         say(_summary(bench, plan, len(known)))
-    started, n_processes = time.monotonic(), max(launched_processes(), processes.workers)
+    started, n_processes = time.monotonic(), max(launched_processes(), running.workers)
     with progress_bar("cells", len(plan), shown=None if first else False) as bar:
 
         def show(cell: Cell, report: StepReport | None) -> None:
@@ -47,7 +45,9 @@ def run_and_show(
                 say(f"  {cell}: done")
 
         try:
-            run_bench(bench, out, workers=processes.workers, together=processes.together, cache=cache, progress=show)
+            run_bench(
+                bench, out, workers=running.workers, together=running.together, cache=running.folder(), progress=show
+            )
         except KeyboardInterrupt as error:
             say("\nStopped. Finished cells stay; the same command resumes with the others.")
             raise typer.Exit(130) from error
