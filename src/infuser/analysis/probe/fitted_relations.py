@@ -9,15 +9,9 @@ from pathlib import Path
 
 import numpy as np
 
-from infuser.analysis.probe.relation_fits import (
-    find_confusions,
-    find_importance,
-    grow_tree,
-    score_answers,
-    scores_by_relation,
-)
-from infuser.analysis.probe.relation_rows import Ints, RowFeatures, choose_rows
-from infuser.analysis.probe.result import EncoderReading, ProbeReport
+from infuser.analysis.probe.relation_fits import answer
+from infuser.analysis.probe.relation_rows import RowFeatures, choose_rows
+from infuser.analysis.probe.result import ProbeReport
 from infuser.relations.classifier import Linear
 from infuser.relations.examples import NO_RELATION, RelationText
 from infuser.relations.features import write_features
@@ -39,7 +33,8 @@ def report_fitted(
     with tempfile.TemporaryDirectory(prefix="infuser-relations-", ignore_cleanup_errors=True) as folder:
         features = write_features(model.reader(), rows.texts, Path(folder) / "test.npy", progress=progress)
         seen = RowFeatures.whole(rows, features)
-        reading = _read(model, seen, name)
+        answers = answer(model.model_.gate, _relations_only(model.model_.which), seen)
+        reading = answers.reading(name, model.reader(), model.labels_)
         n_lost = int((~seen.readable).sum())
         facts = {
             "Test triples": f"{len(seen.facts()):,} of {len(reading.relations):,} relations, {data}",
@@ -61,30 +56,6 @@ def report_fitted(
     return ProbeReport((reading,), model.labels_, tuple(notes), facts, versions)
 
 
-def _read(model: AttentionRelations, seen: RowFeatures, name: str) -> EncoderReading:
-    gate, which = model.model_.gate, _relations_only(model.model_.which)
-    asked, right = seen.balanced()
-    binary = float(np.mean(np.array(_answers(gate, seen, asked)) == np.array(right)))
-    places = seen.facts(which.classes)
-    truth, answers = seen.rows.truth[places].tolist(), _answers(which, seen, places)
-    linkage, clusters = grow_tree(which)
-    reader = model.reader()
-    of_heads = model.features_.kind == "attention"  # the states of a layer have no names that say anything
-    return EncoderReading(
-        name=name,
-        features=model.features_.kind,
-        scores=score_answers(binary, truth, answers),
-        importance_gate=find_importance(gate, reader.shape) if of_heads else [],
-        importance_relations=find_importance(which, reader.shape) if of_heads else [],
-        directions=reader.settings.directions if of_heads else (),
-        relations=scores_by_relation(truth, answers, model.labels_),
-        confusions=find_confusions(truth, answers),
-        linkage=linkage,
-        linked=which.classes,
-        clusters=clusters,
-    )
-
-
 def _relations_only(which: Linear) -> Linear:
     """Return a classifier without the class "none of them": what it would say if it had to name a relation."""
     kept = [place for place, name in enumerate(which.classes) if name != NO_RELATION]
@@ -95,9 +66,3 @@ def _relations_only(which: Linear) -> Linear:
     if len(kept) < 3:  # one row tells two classes apart, and none is needed for one
         weights, bias = np.diff(weights, axis=0), np.diff(bias)
     return Linear(tuple(which.classes[place] for place in kept), which.mean, which.scale, weights, bias)
-
-
-def _answers(model: Linear, seen: RowFeatures, places: Ints) -> list[str]:
-    """Return the most probable class of each of some rows."""
-    best = model.probabilities(seen.matrix(places)).argmax(axis=1)
-    return [model.classes[number] for number in best.tolist()]

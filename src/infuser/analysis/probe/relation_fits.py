@@ -6,13 +6,15 @@ import math
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from infuser.analysis.probe.relation_rows import Ints, RowFeatures
-from infuser.analysis.probe.result import Curve, Importance, ProbeScores, RelationScore
+from infuser.analysis.probe.result import Curve, EncoderReading, Importance, ProbeScores, RelationScore
 from infuser.relations.classifier import Linear
+from infuser.relations.features import SpanReader
 
 _Merge = tuple[float, float, float, float]
 """A row of `scipy.cluster.hierarchy.linkage`."""
@@ -36,6 +38,25 @@ class ProbeAnswers:
         """The scores of both."""
         return score_answers(self.binary, self.truth, self.answers)
 
+    def reading(self, name: str, reader: SpanReader, labels: Mapping[str, str], **more: Any) -> EncoderReading:
+        """Return what a report says about the encoder whose features were read, with `more` fields of it."""
+        of_heads = reader.settings.kind == "attention"  # the states of a layer have no names that say anything
+        linkage, clusters = grow_tree(self.which)
+        return EncoderReading(
+            name=name,
+            features=reader.settings.kind,
+            scores=self.scores,
+            importance_gate=find_importance(self.gate, reader.shape) if of_heads else [],
+            importance_relations=find_importance(self.which, reader.shape) if of_heads else [],
+            directions=reader.settings.directions if of_heads else (),
+            relations=scores_by_relation(self.truth, self.answers, labels),
+            confusions=find_confusions(self.truth, self.answers),
+            linkage=linkage,
+            linked=self.which.classes,
+            clusters=clusters,
+            **more,
+        )
+
 
 def fit_and_answer(
     train: RowFeatures,
@@ -57,6 +78,11 @@ def fit_and_answer(
         truth, related = (rng.permutation(np.array(labels, dtype=object)).tolist() for labels in (truth, related))
     gate = Linear.fitted(train.matrix(places, layer), related, strength=strength)
     which = Linear.fitted(train.matrix(facts, layer), truth, strength=strength)
+    return answer(gate, which, test, layer=layer)
+
+
+def answer(gate: Linear, which: Linear, test: RowFeatures, *, layer: int | None = None) -> ProbeAnswers:
+    """Return what two fitted classifiers answer about test triples."""
     asked, right = test.balanced()
     binary = float(np.mean(np.array(_best(gate, test, asked, layer)) == np.array(right)))
     known = test.facts(which.classes)

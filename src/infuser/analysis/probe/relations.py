@@ -19,14 +19,7 @@ from typing import Any
 import torch
 from transformers import AutoModel, PreTrainedModel, PreTrainedTokenizerBase
 
-from infuser.analysis.probe.relation_fits import (
-    find_confusions,
-    find_importance,
-    fit_and_answer,
-    grow_tree,
-    layer_curve,
-    scores_by_relation,
-)
+from infuser.analysis.probe.relation_fits import fit_and_answer, layer_curve
 from infuser.analysis.probe.relation_knowledge import RelationKnowledge, score_knowledge
 from infuser.analysis.probe.relation_notes import facts_of, notes_of
 from infuser.analysis.probe.relation_rows import RowFeatures, TripleRows, choose_rows
@@ -177,23 +170,13 @@ def _fit_all(
         if settings.scores:
             knowledge = score_knowledge(seen, seed=settings.seed, by_id=settings.by_id, **how)
             bar.advance()
-    linkage, clusters = grow_tree(own.which)
-    of_heads = settings.kind == "attention"  # the states of a layer have no names that say anything
-    reading = EncoderReading(
-        name=name,
-        features=settings.kind,
-        scores=own.scores,
+    reading = own.reading(
+        name,
+        reader,
+        labels,
         control=None if random is None else random.scores,
         shuffled=None if shuffled is None else shuffled.scores,
         layers=layers,
-        importance_gate=find_importance(own.gate, reader.shape) if of_heads else [],
-        importance_relations=find_importance(own.which, reader.shape) if of_heads else [],
-        directions=reader.settings.directions if of_heads else (),
-        relations=scores_by_relation(own.truth, own.answers, labels),
-        confusions=find_confusions(own.truth, own.answers),
-        linkage=linkage,
-        linked=own.which.classes,
-        clusters=clusters,
     )
     facts = facts_of(settings, seen, curves, reader.shape)
     notes = notes_of(name, settings, seen, own, reading.control, knowledge)
