@@ -15,9 +15,8 @@ from cli.commands import error_of, write_lines
 from relation_texts import shaped_texts
 
 from infuser.analysis.explain import explain
-from infuser.cli.relations_options import sources_of
 from infuser.relations.model import AttentionRelations
-from infuser.relations.saving import save_with_sources
+from infuser.relations.saving import find_sources, save_with_sources
 from infuser.sources import Entities
 from infuser.viewer.opening import open_view, view_relations
 from infuser.viewer.request import ViewRequest
@@ -54,7 +53,7 @@ def test_relations_are_opened_with_the_sources_of_their_spans(checkpoint: Path, 
     model = AttentionRelations(checkpoint, trigger=False).fit(shaped_texts(40, 0, triggers=False))
     save_with_sources(model, [Entities(["river", "town"])], tmp_path / "relations")
     folder = tmp_path / "relations"
-    view = view_relations(AttentionRelations.load(folder), sources_of(folder, ()), str(folder))
+    view = view_relations(AttentionRelations.load(folder), find_sources(folder, ()), str(folder))
     assert isinstance(view, RelationsView) and view.about()["kind"] == "relations"
     assert view.see(ViewRequest("the river lies in the town")).found["entities"].spans
 

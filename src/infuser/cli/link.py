@@ -72,13 +72,8 @@ def link(
         return
 
     def record(mention: Mention) -> dict[str, Any]:
-        plain = mention.to_json(candidates)
-        if mention.id is not None and (label := label_of(mention.id)):
-            plain["label"] = label
-        for name, shown in (("base", several_bases), ("candidates", candidates > 0)):
-            if not shown:
-                del plain[name]
-        return plain
+        label = "" if mention.id is None else label_of(mention.id)
+        return mention.to_json(candidates, label=label, with_base=several_bases)
 
     n_read = n_words = n_mentions = n_links = 0
     started = time.monotonic()

@@ -10,19 +10,8 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from infuser.cli import linker_options as shared
 from infuser.cli.console import loading, print_next_steps, resumable, say
-from infuser.cli.linker_options import (
-    BatchSize,
-    Loss,
-    OutFolder,
-    Restart,
-    TextColumn,
-    TextLimit,
-    Workers,
-    print_stage,
-    setting,
-    training_progress,
-)
 from infuser.words import counted
 
 
@@ -36,18 +25,18 @@ def pretrain(
             "row. Repeatable.",
         ),
     ],
-    out: OutFolder,
-    text_column: TextColumn = "text",
-    limit: TextLimit = None,
-    restart: Restart = False,
-    loss: Loss = "margin",
-    epochs: Annotated[int, setting("How often each text is seen, masked differently.", min=1)] = 1,
-    batch_size: BatchSize = 32,
-    learning_rate: Annotated[float, setting("Highest step size of the encoder.")] = 2e-5,
-    new_learning_rate: Annotated[float, setting("The same for the knowledge weights.")] = 1e-4,
-    max_words: Annotated[int, setting("A document is cut into parts of up to so many words.", min=4)] = 60,
-    workers: Workers = 0,
-    seed: Annotated[int, setting("Decides order, dropout and what is masked.")] = 0,
+    out: shared.OutFolder,
+    text_column: shared.TextColumn = "text",
+    limit: shared.TextLimit = None,
+    restart: shared.Restart = False,
+    loss: shared.Loss = "margin",
+    epochs: Annotated[int, shared.setting("How often each text is seen, masked differently.", min=1)] = 1,
+    batch_size: shared.BatchSize = 32,
+    learning_rate: Annotated[float, shared.setting("Highest step size of the encoder.")] = 2e-5,
+    new_learning_rate: Annotated[float, shared.setting("The same for the knowledge weights.")] = 1e-4,
+    max_words: Annotated[int, shared.setting("A document is cut into parts of up to so many words.", min=4)] = 60,
+    workers: shared.Workers = 0,
+    seed: Annotated[int, shared.setting("Decides order, dropout and what is masked.")] = 0,
 ) -> None:
     """Train encoder and linker together: masked words, next sentence and linking, without labels.
 
@@ -92,10 +81,10 @@ def pretrain(
     run.begin(made_with, restart=restart)
     with resumable():
         result = training.pretrain(
-            infused, examples, loss=loss, settings=settings, out=run.checkpoints, progress=training_progress()
+            infused, examples, loss=loss, settings=settings, out=run.checkpoints, progress=shared.training_progress()
         )
     infused.save(run.model)
     run.finish(result.to_json() | {"new_weights": infused.n_new_weights()})
-    print_stage("joint training", result)
+    shared.print_stage("joint training", result)
     folder = shlex.quote(str(run.model))
     print_next_steps([f'infuser link {folder} --text "..."', f"infuser linker evaluate {folder} TEST.jsonl"])

@@ -15,23 +15,8 @@ from typing import Annotated, Literal
 import typer
 from rich.console import Console
 
+from infuser.cli import linker_options as shared
 from infuser.cli.console import loading, print_next_steps, resumable, say
-from infuser.cli.linker_options import (
-    BaseOptions,
-    BatchSize,
-    LinkFormat,
-    Loss,
-    OutFolder,
-    Restart,
-    TextColumn,
-    TextLimit,
-    Workers,
-    print_scores,
-    print_stage,
-    read_linked,
-    setting,
-    training_progress,
-)
 from infuser.cli.options import option_groups
 from infuser.errors import InputError
 from infuser.words import counted
@@ -42,7 +27,7 @@ def train(
     checkpoint: Annotated[
         str, typer.Argument(help="The encoder: a folder, a hub id, or an asset such as minilm, which is fetched.")
     ],
-    out: OutFolder,
+    out: shared.OutFolder,
     links: Annotated[
         list[Path] | None,
         typer.Option(metavar="FILE", help="Texts whose links are known: JSON lines, ELEVANT, AIDA. Repeatable."),
@@ -55,9 +40,9 @@ def train(
         list[Path] | None,
         typer.Option(metavar="FILE", help="Texts with links to measure the linker on. Repeatable."),
     ] = None,
-    format: LinkFormat = "auto",
-    text_column: TextColumn = "text",
-    limit: TextLimit = None,
+    format: shared.LinkFormat = "auto",
+    text_column: shared.TextColumn = "text",
+    limit: shared.TextLimit = None,
     layer: Annotated[
         int | None, typer.Option(help="Block behind which it stands, from 0.", show_default="the last but one")
     ] = None,
@@ -68,16 +53,16 @@ def train(
         Literal["encoder", "masked-lm", "pretraining"],
         typer.Option(help="The head that the model keeps; `infuser linker pretrain` needs one of the last two."),
     ] = "encoder",
-    restart: Restart = False,
-    loss: Loss = "margin",
-    epochs: Annotated[int, setting("How often each text is seen.", min=1)] = 3,
-    batch_size: BatchSize = 32,
-    learning_rate: Annotated[float, setting("Highest step size of the linker.")] = 1e-3,
-    max_words: Annotated[int, setting("Longer texts are read in windows of so many words.", min=8)] = 200,
-    workers: Workers = 0,
-    seed: Annotated[int, setting("Decides order, dropout and where the linker starts.")] = 0,
+    restart: shared.Restart = False,
+    loss: shared.Loss = "margin",
+    epochs: Annotated[int, shared.setting("How often each text is seen.", min=1)] = 3,
+    batch_size: shared.BatchSize = 32,
+    learning_rate: Annotated[float, shared.setting("Highest step size of the linker.")] = 1e-3,
+    max_words: Annotated[int, shared.setting("Longer texts are read in windows of so many words.", min=8)] = 200,
+    workers: shared.Workers = 0,
+    seed: Annotated[int, shared.setting("Decides order, dropout and where the linker starts.")] = 0,
     *,
-    knowledge: BaseOptions,
+    knowledge: shared.BaseOptions,
 ) -> None:
     """Put a knowledge base inside an encoder and teach its linker what mentions mean.
 
@@ -95,7 +80,7 @@ def train(
     from infuser.linking.texts import digest_texts, read_windows
 
     base = knowledge.open()
-    linked, measured = (read_linked(paths, format, base) for paths in (links, dev))
+    linked, measured = (shared.read_linked(paths, format, base) for paths in (links, dev))
     unlabelled = read_windows(corpus, text_column, limit, max_words) if corpus else []
     with loading(Console(stderr=True), checkpoint) as progress:
         import transformers
@@ -132,9 +117,9 @@ def train(
                 loss=loss,
                 settings=stage.settings,
                 out=run.checkpoints / stage.name,
-                progress=training_progress(),
+                progress=shared.training_progress(),
             ).values()
-        print_stage(stage.name, results[stage.name])
+        shared.print_stage(stage.name, results[stage.name])
     infused.save(run.model)
     scores = evaluate_linker(infused, base, measured, batch_size=batch_size) if measured else {}
     run.finish(
@@ -142,7 +127,7 @@ def train(
         | {"dev": {name: one.to_json() for name, one in scores.items()}, "new_weights": infused.n_new_weights()}
     )
     if scores:
-        print_scores(scores)
+        shared.print_scores(scores)
     model = shlex.quote(str(run.model))
     steps = [f'infuser link {model} --text "..."', f"infuser linker evaluate {model} TEST.jsonl"]
     if task != "encoder":

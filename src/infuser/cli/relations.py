@@ -19,7 +19,6 @@ from infuser.cli.relations_options import (
     FittedModel,
     FittedOptions,
     RelationDataOptions,
-    sources_of,
 )
 from infuser.cli.relations_scores import print_scores
 from infuser.errors import InputError
@@ -87,11 +86,13 @@ def evaluate(
     if unknown := [one for one in match or () if one not in MATCHES]:
         raise InputError(f"--match {unknown[0]}: choose among {', '.join(MATCHES)}.")
     texts, extractor = how.read(data), fitted.open(model)
-    spans = [] if gold_spans else sources_of(model, given, otherwise=" Or relate the data's own mentions: --gold-spans")
     from infuser.relations.evaluation import ExtractionTest, unlearned_relations
     from infuser.relations.examples import only_relations
+    from infuser.relations.saving import find_sources
     from infuser.sources.annotating.fingerprints import name_of
 
+    otherwise = " Or relate the data's own mentions: --gold-spans"
+    spans = [] if gold_spans else find_sources(model, given, otherwise=otherwise)
     unlearned = unlearned_relations(extractor, texts)
     texts = only_relations(texts, extractor.classes_.tolist()) if learned else texts
     test = ExtractionTest(extractor, texts, spans, progress=True)

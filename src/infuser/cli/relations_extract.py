@@ -10,7 +10,7 @@ import typer
 
 from infuser.cli.console import print_table, say
 from infuser.cli.options import SourceOptions, option_groups
-from infuser.cli.relations_options import FittedModel, FittedOptions, sources_of
+from infuser.cli.relations_options import FittedModel, FittedOptions
 from infuser.cli.text_files import TextFileOptions
 from infuser.words import counted
 
@@ -48,8 +48,10 @@ def extract(
     """
     given, n_texts = sources.read(), texts.count()
     extractor = fitted.open(model)
-    spans = sources_of(model, given)
     from infuser.relations import extraction
+    from infuser.relations.saving import find_sources
+
+    spans = find_sources(model, given)
 
     def kept(found: Sequence[FoundTriple]) -> list[FoundTriple]:
         return [one for one in found if negated == "mark" or one.triple.negated == (negated == "only")]

@@ -12,8 +12,6 @@ import typer
 from rich.console import Console
 
 from infuser.cli.console import loading, print_skipped, warn
-from infuser.errors import CheckpointError, InputError
-from infuser.types import Source
 from infuser.words import counted
 
 if TYPE_CHECKING:
@@ -48,30 +46,21 @@ class RelationDataOptions:
 
     def read(self, paths: Sequence[Path]) -> list[RelationText]:
         """Return the texts of all files, at least one of which states a relation; print what was left out."""
-        from infuser.relations.examples import count_relations
-        from infuser.relations.readers import read_relations
-        from infuser.sources.lists import read_aliases
+        from infuser.relations.readers import read_relation_files
         from infuser.tables.skipped import Skipped
 
-        names = None if self.labels is None else {id: of_id[0] for id, of_id in read_aliases([self.labels]).items()}
         skipped, left_out = Skipped(), Counter[str]()
-        texts = [
-            text
-            for path in paths
-            for text in read_relations(
-                path, self.format, skipped=skipped, labels=names, split_sentences=self.sentences, left_out=left_out
-            )
-        ]
+        texts = read_relation_files(
+            paths,
+            self.format,
+            skipped=skipped,
+            labels=self.labels,
+            split_sentences=self.sentences,
+            left_out=left_out,
+        )
         print_skipped(skipped)
         if left_out:
             warn(f"{counted(left_out.total(), 'fact')} left out: no sentence mentions both entities.")
-        if not count_relations(texts):
-            named = ", ".join(map(str, paths))
-            raise InputError(
-                f"None of the {counted(len(texts), 'text')} in {named} states a relation. A line of such a file: "
-                '{"text": "Bern is the capital of Switzerland.", "triples": [{"head": [23, 34], "tail": [0, 4], '
-                '"relation": "P36"}]}'
-            )
         return texts
 
 
@@ -122,19 +111,3 @@ class FittedOptions:
             to_fastest_device(model.opened().model)
         model.set_thresholds(self.gate, self.best)
         return model
-
-
-def sources_of(folder: Path, given: Sequence[Source], *, otherwise: str = "") -> list[Source]:
-    """Return the given sources, else those saved with a model; `otherwise` says what can be done without."""
-    from infuser.relations.saving import load_sources
-
-    name_some = "Name some, such as --source spacy-entities --source spacy-phrases, or --entities FILE."
-    try:
-        found = list(given) or load_sources(folder)
-    except CheckpointError as error:
-        raise CheckpointError(f"{error} {name_some}") from error
-    if not found:
-        raise InputError(
-            f"{folder} was fitted without sources, so nothing finds spans to relate. {name_some}{otherwise}"
-        )
-    return found

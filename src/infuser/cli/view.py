@@ -13,7 +13,7 @@ from rich.console import Console
 
 from infuser.cli.console import loading
 from infuser.cli.options import SourceOptions, option_groups
-from infuser.cli.relations_options import EncoderNow, FittedOptions, sources_of
+from infuser.cli.relations_options import EncoderNow, FittedOptions
 from infuser.errors import InputError
 from infuser.viewer.limits import Limits
 
@@ -64,7 +64,7 @@ def view(
     if model is None and (named or encoder is not None):
         raise InputError("Name the checkpoint that is infused with this knowledge: infuser view minilm --graph ...")
     with loading(console, "the viewer"):
-        from infuser.relations.saving import is_fitted
+        from infuser.relations.saving import find_sources, is_fitted
         from infuser.viewer.opening import open_view, view_relations
         from infuser.viewer.server import serve
         from infuser.viewer.views import View, warm_up
@@ -75,7 +75,7 @@ def view(
     shown: View
     if model is not None and relations:
         fitted = FittedOptions(encoder=encoder).open(Path(model))
-        shown = view_relations(fitted, sources_of(Path(model), named), model)
+        shown = view_relations(fitted, find_sources(Path(model), named), model)
     else:
         with loading(console, "the model") as progress:
             shown = open_view(model, named, progress=progress)

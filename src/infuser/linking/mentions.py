@@ -44,20 +44,20 @@ class Mention:
     base: str = ""
     """The knowledge base that offered them."""
 
-    def to_json(self, n_candidates: int | None = None) -> dict[str, Any]:
-        """Return plain values for a file, with the best candidates (None: all); rounded, and None for no score."""
-        return {
-            "start": self.start,
-            "end": self.end,
-            "text": self.text,
-            "id": self.id,
-            "base": self.base,
-            "score": round(self.score, _DIGITS) if math.isfinite(self.score) else None,
-            "candidates": [
+    def to_json(self, n_candidates: int | None = None, *, label: str = "", with_base: bool = True) -> dict[str, Any]:
+        """Return rounded plain values for a file: the label of its entity if it has one, the best candidates if any.
+
+        JSON has no infinity: the score of a mention without candidates is None.
+        """
+        plain: dict[str, Any] = {"start": self.start, "end": self.end, "text": self.text, "id": self.id}
+        plain |= ({"label": label} if label else {}) | ({"base": self.base} if with_base else {})
+        plain["score"] = round(self.score, _DIGITS) if math.isfinite(self.score) else None
+        if n_candidates != 0:
+            plain["candidates"] = [
                 {"id": one.id, "prior": round(one.prior, _DIGITS), "score": round(one.score, _DIGITS)}
                 for one in self.candidates[:n_candidates]
-            ],
-        }
+            ]
+        return plain
 
 
 def decide(found: Annotations, place: int, scored: Iterable[ScoredCandidate], threshold: float, base: str) -> Mention:

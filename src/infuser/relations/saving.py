@@ -173,6 +173,17 @@ def save_with_sources(model: AttentionRelations, sources: Sequence[Source], fold
     return [f"{record['name']}: {record['needs']}" for record in records if "needs" in record]
 
 
+def find_sources(folder: Path, given: Sequence[Source] = (), *, otherwise: str = "") -> list[Source]:
+    """Return the given sources, else those saved with a model; `otherwise` is what can be done without any."""
+    name_some = "Name some, such as --source spacy-entities --source spacy-phrases, or --entities FILE."
+    found = list(given) or load_sources(folder)
+    if not found:
+        raise InputError(
+            f"{folder} was fitted without sources, so nothing finds spans to relate. {name_some}{otherwise}"
+        )
+    return found
+
+
 def load_sources(folder: Path) -> list[Source]:
     """Return the sources that were saved with a model; none if there were none."""
     import infuser.sources  # noqa: F401  # registers the classes

@@ -13,22 +13,24 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from infuser.errors import InputError
-from infuser.relations.examples import RelationText
+from infuser.relations.examples import RelationText, count_relations
 from infuser.relations.readers.docred import read_docred
 from infuser.relations.readers.fewrel import read_fewrel
 from infuser.relations.readers.own import read_own, write_relations
 from infuser.relations.readers.semeval import SENTENCE, read_semeval
 from infuser.relations.readers.trex import read_trex
+from infuser.sources.lists import read_aliases
 from infuser.tables.blocks import open_stream
 from infuser.tables.skipped import Skipped
+from infuser.words import counted
 
-__all__ = ["Format", "read_relations", "write_relations"]
+__all__ = ["Format", "read_relation_files", "read_relations", "write_relations"]
 
 Format = Literal["auto", "jsonl", "trex", "docred", "fewrel", "semeval"]
 
@@ -41,6 +43,29 @@ _READERS: dict[str, Callable[[str | Path, Skipped], Iterator[RelationText]]] = {
 }
 _LOOKED_AT = 1 << 16
 """So many bytes are enough to see how a file is written: its first record, or the beginning of it."""
+
+
+def read_relation_files(
+    paths: Iterable[Path],
+    format: Format = "auto",
+    *,
+    skipped: Skipped,
+    labels: Path | None = None,
+    split_sentences: bool = False,
+    left_out: Counter[str] | None = None,
+) -> list[RelationText]:
+    """Read the texts of several files, at least one of which states a relation; `labels` is a file of names."""
+    paths = list(paths)
+    names = None if labels is None else {id: of_id[0] for id, of_id in read_aliases([labels]).items()}
+    how: dict[str, Any] = {"labels": names, "split_sentences": split_sentences, "left_out": left_out}
+    texts = [text for path in paths for text in read_relations(path, format, skipped=skipped, **how)]
+    if not count_relations(texts):
+        raise InputError(
+            f"None of the {counted(len(texts), 'text')} in {', '.join(map(str, paths))} states a relation. A line of "
+            'such a file: {"text": "Bern is the capital of Switzerland.", "triples": [{"head": [23, 34], "tail": '
+            '[0, 4], "relation": "P36"}]}'
+        )
+    return texts
 
 
 def read_relations(
