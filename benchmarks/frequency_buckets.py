@@ -95,15 +95,13 @@ class Size:
     """How large each training is."""
 
     n_relations: int = 8
-    n_train: int = 40
-    n_dev: int = 20
-    n_test: int = 50
-    """Examples per relation."""
+    n_examples: tuple[tuple[str, int], ...] = (("train", 40), ("dev", 20), ("test", 50))
+    """Of each relation in each part."""
     max_pieces: int = 60
     """Longest text, in word pieces."""
     epochs: int = 3
     every: int = 1
-    """Only each so manyth example is used; 1 is the benchmark, more is a try."""
+    """Use only every n-th example; 1 is the benchmark, more is a trial."""
 
 
 def is_name(name: str) -> bool:
@@ -138,6 +136,7 @@ def choose(size: Size) -> dict[str, Any]:
     predicates: dict[str, Counter[str]] = defaultdict(Counter)
     seen: set[str] = set()
     trained: set[frozenset[str]] = set()
+    least = dict(size.n_examples)
     for part in ("train", "valid", "test"):
         for relation, text, told in read_part(part, size.max_pieces):
             if part == "train":
@@ -153,11 +152,12 @@ def choose(size: Size) -> dict[str, Any]:
             if part == "train":
                 trained.add(frozenset((head, tail)))
             of = examples[relation]
-            place = "train" if part == "train" else "dev" if part == "valid" and len(of["dev"]) < size.n_dev else "test"
+            place = (
+                "train" if part == "train" else "dev" if part == "valid" and len(of["dev"]) < least["dev"] else "test"
+            )
             of[place].append({"text": text, "pair": f"{head} ; {tail}", "head": head, "tail": tail})
     # what is left of valid.csv stands before test.csv, so that it only fills up
-    wanted = {"train": slice(size.n_train), "dev": slice(size.n_dev), "test": slice(-size.n_test, None)}
-    least = {"train": size.n_train, "dev": size.n_dev, "test": size.n_test}
+    wanted = {"train": slice(least["train"]), "dev": slice(least["dev"]), "test": slice(-least["test"], None)}
     enough = [one for one, of in examples.items() if all(len(of[part]) >= n for part, n in least.items())]
     chosen = sorted(enough, key=lambda one: (-len(pairs[one]), one))[: size.n_relations]
     parts = {

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
-from tiny_infusions import loss
+from tiny_infusions import answer, examples, loss
 from torch import Tensor, nn
 
 import infuser
+from infuser.hosts import is_new_weight
 
 
 def without_dropout(infused: infuser.Infused) -> infuser.Infused:
@@ -42,3 +43,22 @@ def assert_compiled_model_learns_alike(infused: infuser.Infused, batch: Mapping[
     for name, gradient in expected.items():
         torch.testing.assert_close(found[name], gradient, atol=1e-10, rtol=1e-7, msg=name)
     return compiled
+
+
+def assert_bf16_is_close_and_trains(infused: infuser.Infused) -> None:
+    """Compare the answer of a sequence classifier under bf16 with the exact one, and its new weights' gradients."""
+    head = "sequence-classification"
+    batch = infused.collator()(examples(head))
+    infused.model.float()
+    with torch.no_grad():
+        exact = answer(infused.model, batch)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        found = answer(infused.model, batch)
+        with torch.no_grad():
+            assert (answer(infused.model, batch) - found).abs().max() < 0.02
+        loss(infused.model, batch, head).backward()
+    assert (found.float() - exact).abs().max() < 0.1
+    for name, weight in infused.model.named_parameters():
+        if is_new_weight(name):
+            assert weight.grad is not None and weight.grad.isfinite().all(), name
+            assert weight.grad.dtype == torch.float32

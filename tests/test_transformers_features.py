@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 import torch
-from gradients import assert_compiled_model_learns_alike, gradients, without_dropout
+from gradients import assert_bf16_is_close_and_trains, assert_compiled_model_learns_alike, gradients, without_dropout
 from miniatures import HEADS, HOSTS, tiny_host
-from tiny_infusions import KNOWN_TEXT, answer, examples, infuse_tiny, loss, plain, real_part
+from tiny_infusions import KNOWN_TEXT, answer, examples, infuse_tiny, plain, real_part
 
 import infuser
 from infuser.errors import HostError, InputError
@@ -60,22 +60,7 @@ def test_dropout_is_applied_in_training_only() -> None:
 
 @pytest.mark.parametrize("host", HOSTS)
 def test_bf16_autocast_is_close_and_trains(host: str) -> None:
-    infused = infuse_tiny(host, "sequence-classification", initializer_range=0.1)
-    batch = infused.collator()(examples("sequence-classification"))
-    infused.model.float()
-    with torch.no_grad():
-        exact = answer(infused.model, batch)
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        found = answer(infused.model, batch)
-        with torch.no_grad():
-            assert (answer(infused.model, batch) - found).abs().max() < 0.02
-    assert (found.float() - exact).abs().max() < 0.1
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        loss(infused.model, batch, "sequence-classification").backward()
-    for name, weight in infused.model.named_parameters():
-        if is_new_weight(name):
-            assert weight.grad is not None and weight.grad.isfinite().all(), name
-            assert weight.grad.dtype == torch.float32
+    assert_bf16_is_close_and_trains(infuse_tiny(host, "sequence-classification", initializer_range=0.1))
 
 
 @pytest.mark.parametrize("host", HOSTS)

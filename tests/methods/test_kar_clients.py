@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 import torch
-from gradients import assert_compiled_model_learns_alike, gradients, without_dropout
+from gradients import assert_bf16_is_close_and_trains, assert_compiled_model_learns_alike, gradients, without_dropout
 from miniatures import HOSTS
-from tiny_infusions import KNOWN_TEXT, answer, examples, infuse_tiny, loss, plain, real_part, shake
+from tiny_infusions import KNOWN_TEXT, answer, examples, infuse_tiny, plain, real_part, shake
 from torch import Tensor
 from transformers import Trainer, TrainingArguments, pipeline
 
@@ -73,19 +73,7 @@ def test_torch_compile_gives_the_same_gradients() -> None:
 
 @pytest.mark.parametrize("host", HOSTS)
 def test_bf16_autocast_is_close_and_trains(host: str) -> None:
-    infused = infuse_tiny(host, "sequence-classification", "kar", initializer_range=0.1)
-    batch = infused.collator()(examples("sequence-classification"))
-    infused.model.float()
-    with torch.no_grad():
-        exact = answer(infused.model, batch)
-    with torch.autocast("cpu", dtype=torch.bfloat16):
-        found = answer(infused.model, batch)
-        loss(infused.model, batch, "sequence-classification").backward()
-    assert (found.float() - exact).abs().max() < 0.1
-    for name, weight in infused.model.named_parameters():
-        if is_new_weight(name):
-            assert weight.grad is not None and weight.grad.isfinite().all(), name
-            assert weight.grad.dtype == torch.float32
+    assert_bf16_is_close_and_trains(infuse_tiny(host, "sequence-classification", "kar", initializer_range=0.1))
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
