@@ -40,7 +40,7 @@ class Comparison:
     """Groups of test examples that are not independent; intervals over examples draw whole groups."""
 
     @cached_property
-    def statistics(self) -> statistics.Comparison:
+    def statistics(self) -> statistics.ArmStatistics:
         """Means, paired differences to the baseline and to the placebo, intervals over seeds and test examples."""
         names = [arm.name for arm in self.arms]
         scores = [

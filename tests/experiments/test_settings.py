@@ -10,6 +10,7 @@ from infuser.errors import InputError
 from infuser.experiments.grid import all_cells, best_trial, keep_settings, make_cell, read_settings, trials
 from infuser.experiments.settings import ArmEntry, Bench, only, read_bench
 from infuser.experiments.variations import ablate, sweep
+from infuser.stats.metrics import get_metric
 
 
 @pytest.fixture
@@ -151,12 +152,12 @@ def test_every_method_is_tuned_by_the_same_trials_and_parts_by_those_of_the_whol
 
 def test_the_best_trial_is_the_highest_or_the_lowest_and_of_equals_the_first() -> None:
     results = [{"scores": {"auc": value, "mse": value}} for value in (0.2, 0.7, 0.7, 0.1)]
-    assert best_trial(results, metric="auc") == 1
-    assert best_trial(results, metric="mse") == 3
+    assert best_trial(results, get_metric("auc")) == 1
+    assert best_trial(results, get_metric("mse")) == 3
     diverged = [{"scores": {}}, *results]
-    assert best_trial(diverged, metric="auc") == 2
+    assert best_trial(diverged, get_metric("auc")) == 2
     with pytest.raises(InputError, match="All 1 trials diverged"):
-        best_trial(diverged[:1], metric="auc")
+        best_trial(diverged[:1], get_metric("auc"))
 
 
 def test_a_part_of_a_bench_keeps_the_baseline(bench: Bench) -> None:

@@ -15,13 +15,15 @@ from infuser.analysis.explanation import Explanation
 from infuser.errors import InputError
 from infuser.reports import write_report
 from infuser.reports.charts import dot_plot, line_chart
-from infuser.stats.comparison import ArmScores, Comparison, compare
+from infuser.stats.comparison import ArmScores, ArmStatistics, compare
 
 Explain = Callable[..., Explanation]
 LABELS = np.random.default_rng(7).integers(0, 2, 200)
 
 
-def comparison(*signals: float, n_seeds: int = 3, names: tuple[str, ...] = ("plain", "KAM", "placebo")) -> Comparison:
+def comparison(
+    *signals: float, n_seeds: int = 3, names: tuple[str, ...] = ("plain", "KAM", "placebo")
+) -> ArmStatistics:
     random = np.random.default_rng(0)
     arms = [
         ArmScores(name, [signal * LABELS + random.normal(size=200) for _ in range(n_seeds)], 12, [3.0] * n_seeds)
@@ -70,7 +72,7 @@ def test_json_beside_it_holds_the_same_and_can_be_read_back(fields: dict[str, An
     write_report(tmp_path / "report.html", **fields)
     assert sorted(file.name for file in tmp_path.iterdir()) == ["report.html", "report.json"]
     told = json.loads((tmp_path / "report.json").read_text("utf-8"))
-    assert Comparison.from_json(json.dumps(told["comparison"])) == fields["comparison"]
+    assert ArmStatistics.from_json(json.dumps(told["comparison"])) == fields["comparison"]
     assert told["verdicts"] == fields["comparison"].verdicts and told["facts"] == fields["facts"]
     assert told["curves"] == {"KAM": [[1.0, 0.6], [2.0, 0.8]]}
     assert told["settings"] == {"learning rate": "3e-05"} and "python" in told["versions"]

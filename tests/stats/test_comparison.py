@@ -10,7 +10,7 @@ from sklearn.metrics import roc_auc_score
 
 from infuser.errors import InputError
 from infuser.reports.table import markdown_table, terminal_table
-from infuser.stats.comparison import ArmScores, Comparison, compare, paired_difference
+from infuser.stats.comparison import ArmScores, ArmStatistics, compare, paired_difference
 from infuser.stats.metrics import Metric, get_metric
 
 LABELS = np.random.default_rng(7).integers(0, 2, 400)
@@ -23,12 +23,12 @@ def arm(name: str, signal: float, *, n_seeds: int = 3, stream: int = 0, weights:
 
 
 @pytest.fixture(scope="module")
-def comparison() -> Comparison:
+def comparison() -> ArmStatistics:
     arms = [arm("plain", 1.0), arm("KAM", 2.0, weights=19584), arm("placebo", 1.0, stream=1, weights=19584)]
     return compare(arms, LABELS, also=[("KAM", "placebo")], rounds=500)
 
 
-def test_values_means_and_intervals_agree_with_sklearn_and_scipy(comparison: Comparison) -> None:
+def test_values_means_and_intervals_agree_with_sklearn_and_scipy(comparison: ArmStatistics) -> None:
     plain, kam = arm("plain", 1.0), arm("KAM", 2.0)
     values = [[roc_auc_score(LABELS, scores) for scores in one.scores_per_seed] for one in (plain, kam)]
     assert comparison.arms[1].per_seed == pytest.approx(values[1])
@@ -42,13 +42,13 @@ def test_values_means_and_intervals_agree_with_sklearn_and_scipy(comparison: Com
     assert comparison.metric == "AUC"
 
 
-def test_bootstrap_interval_of_a_difference_lies_around_it(comparison: Comparison) -> None:
+def test_bootstrap_interval_of_a_difference_lies_around_it(comparison: ArmStatistics) -> None:
     for difference in comparison.differences:
         assert difference.over_examples is not None
         assert difference.over_examples[0] < difference.mean < difference.over_examples[1]
 
 
-def test_verdict_says_helps_hurts_or_no_evidence(comparison: Comparison) -> None:
+def test_verdict_says_helps_hurts_or_no_evidence(comparison: ArmStatistics) -> None:
     assert [one.verdict for one in comparison.differences] == ["helps", "no evidence", "helps"]
     assert comparison.verdict.startswith("KAM helps: AUC is 0.1")
     assert comparison.verdicts[1].startswith("No evidence that placebo differs from plain")
@@ -86,7 +86,7 @@ def test_seeds_that_are_all_alike_are_no_evidence_however_clear_the_examples_are
     assert (
         "with every seed alike ([+0." in one.verdict and "±" not in markdown_table(one).split("\n\n")[0].splitlines()[3]
     )
-    assert Comparison.from_json(one.to_json()) == one
+    assert ArmStatistics.from_json(one.to_json()) == one
 
 
 def test_a_difference_of_errors_helps_when_it_is_below_zero() -> None:
@@ -98,23 +98,23 @@ def test_a_difference_of_errors_helps_when_it_is_below_zero() -> None:
     assert unknown.over_examples is None and error.over_examples == pytest.approx((-0.295, -0.105))
 
 
-def test_a_comparison_written_before_there_were_p_values_is_read(comparison: Comparison) -> None:
+def test_a_comparison_written_before_there_were_p_values_is_read(comparison: ArmStatistics) -> None:
     old = json.loads(comparison.to_json())
     for difference in old["differences"]:
         del difference["p_value"]
-    assert Comparison.from_json(json.dumps(old)).differences[0].p_value is None
+    assert ArmStatistics.from_json(json.dumps(old)).differences[0].p_value is None
 
 
-def test_comparison_survives_json(comparison: Comparison) -> None:
+def test_comparison_survives_json(comparison: ArmStatistics) -> None:
     text = comparison.to_json()
-    assert Comparison.from_json(text) == comparison
+    assert ArmStatistics.from_json(text) == comparison
     assert json.loads(text)["arms"][0]["name"] == "plain"
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"arms": [{"no": 1}], "differences": []}'])
 def test_text_that_is_no_comparison_is_refused(text: str) -> None:
     with pytest.raises(InputError, match="Not a comparison"):
-        Comparison.from_json(text)
+        ArmStatistics.from_json(text)
 
 
 def test_terminal_table_shows_names_as_they_are() -> None:
@@ -126,7 +126,7 @@ def test_terminal_table_shows_names_as_they_are() -> None:
     assert "[bold]plain[/bold]" in out.getvalue() and "KAM 🌍" in out.getvalue() and "19,584" in out.getvalue()
 
 
-def test_terminal_table_of_short_names_fits_a_narrow_terminal(comparison: Comparison) -> None:
+def test_terminal_table_of_short_names_fits_a_narrow_terminal(comparison: ArmStatistics) -> None:
     from rich.console import Console
 
     out = io.StringIO()

@@ -20,7 +20,7 @@ from infuser.experiments.run_folder import Results
 from infuser.experiments.settings import ArmEntry, Bench, TaskEntry
 from infuser.files import digest_of, write_whole
 from infuser.registry import TASKS
-from infuser.stats.metrics import METRICS
+from infuser.stats.metrics import Metric
 from infuser.tasks.base import Task
 from infuser.tasks.official import is_datasets_name
 from infuser.training import TrainSettings
@@ -76,13 +76,13 @@ def trial_settings(bench: Bench) -> dict[str, Any]:
     return {name: value for name, value in bench.tune.items() if not isinstance(value, list)}
 
 
-def best_trial(results: Sequence[Result], *, metric: str) -> int:
+def best_trial(results: Sequence[Result], metric: Metric) -> int:
     """Return the number of the trial with the best score, the first of equal ones; one that diverged is never it."""
-    higher = METRICS[metric].higher_is_better if metric in METRICS else True
-    values = {at: one["scores"][metric] for at, one in enumerate(results) if metric in one["scores"]}
+    name = metric.name
+    values = {at: one["scores"][name] for at, one in enumerate(results) if name in one["scores"]}
     if not values:
         raise InputError(f"All {len(results)} trials diverged. Try lower learning rates in [tune].")
-    return max(values, key=lambda at: (values[at] if higher else -values[at], -at))
+    return max(values, key=lambda at: (values[at] if metric.higher_is_better else -values[at], -at))
 
 
 def _made_with(
@@ -150,7 +150,7 @@ def _open(
     data: Data = made["data"]
     if trial is None:
         smaller: dict[str, Any] = {}
-        tuned = trials(bench)[best_trial(results, metric=data.metric)] if results else {}
+        tuned = trials(bench)[best_trial(results, data.task.get_metric(data.metric))] if results else {}
     else:
         smaller, tuned = trial_settings(bench), trials(bench)[trial]
     settings = make_training(bench, task, {**smaller, **tuned, "seed": seed})

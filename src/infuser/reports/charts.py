@@ -11,7 +11,7 @@ import numpy as np
 
 from infuser.reports.figures import COLOURS, SVG, WIDTH, drawing, new_figure, to_svg
 from infuser.reports.page import shown, visible
-from infuser.stats.comparison import Comparison
+from infuser.stats.comparison import ArmStatistics
 from infuser.stats.intervals import Interval
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ _BAR = 56
 _INK = "#1b1f24"
 
 
-def dot_plot(comparison: Comparison) -> str:
+def dot_plot(comparison: ArmStatistics) -> str:
     """Return one row per arm: a ring per seed, a dot for the mean, a line for the 95 % interval over seeds."""
     values = [value for arm in comparison.arms for value in arm.per_seed]
     ends = [end for arm in comparison.arms for end in arm.interval or ()]

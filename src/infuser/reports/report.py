@@ -16,7 +16,7 @@ from infuser.reports.charts import dot_plot, line_chart
 from infuser.reports.explanation_page import explanation_section
 from infuser.reports.page import document, escaped, facts_section, folded, section, soft, verdict
 from infuser.reports.table import comparison_grid, method_note
-from infuser.stats.comparison import Comparison
+from infuser.stats.comparison import ArmStatistics
 from infuser.versions import installed_versions
 
 Curves = Mapping[str, Sequence[tuple[float, float]]]
@@ -27,7 +27,7 @@ def write_report(
     path: str | Path,
     *,
     title: str,
-    comparison: Comparison,
+    comparison: ArmStatistics,
     explanations: Sequence[Explanation] = (),
     facts: Mapping[str, str] | None = None,
     next_steps: Sequence[str] = (),
@@ -67,7 +67,7 @@ def write_report(
     return write_whole(path, document(title, parts))
 
 
-def results_section(comparison: Comparison, *more: str) -> str:
+def results_section(comparison: ArmStatistics, *more: str) -> str:
     """Return the table of a comparison with its dot plot; `more` comes between the two."""
     how = "A ring per seed, a dot for the mean, a line for the 95 % interval over seeds."
     table = comparison_grid(comparison).to_html()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from infuser.reports.page import table as page_table
-from infuser.stats.comparison import Comparison, signed, signed_range
+from infuser.stats.comparison import ArmStatistics, signed, signed_range
 from infuser.stats.intervals import Interval
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ class Grid:
         return page_table(self.head, self.body)
 
 
-def comparison_grid(comparison: Comparison) -> Grid:
+def comparison_grid(comparison: ArmStatistics) -> Grid:
     """Return one row of cells per arm; the first arm has no difference to itself."""
     first = comparison.arms[0].name
     to_first = {difference.arm: difference for difference in comparison.differences if difference.against == first}
@@ -82,7 +82,7 @@ def comparison_grid(comparison: Comparison) -> Grid:
     return Grid(["arm", metric, minus, "95 % over examples", "extra weights", "time"], body)
 
 
-def method_note(comparison: Comparison) -> str:
+def method_note(comparison: ArmStatistics) -> str:
     """Return one sentence on how the intervals were made."""
     n_seeds = len(comparison.arms[0].per_seed)
     drawn = f"{comparison.n_examples:,} test examples"
@@ -94,12 +94,12 @@ def method_note(comparison: Comparison) -> str:
     )
 
 
-def markdown_table(comparison: Comparison) -> str:
+def markdown_table(comparison: ArmStatistics) -> str:
     """Return a comparison in Markdown, then the verdicts and how the intervals were made."""
     return f"{comparison_grid(comparison).to_markdown(comparison.verdicts)}\n{method_note(comparison)}\n"
 
 
-def terminal_table(comparison: Comparison) -> Table:
+def terminal_table(comparison: ArmStatistics) -> Table:
     """Return a comparison as a table for rich."""
     return comparison_grid(comparison).to_terminal(caption=method_note(comparison), no_wrap=3)
 

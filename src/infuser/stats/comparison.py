@@ -70,7 +70,7 @@ class Difference:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class ArmStatistics:
     """The arms, their differences to the first one, and a verdict on each."""
 
     metric: str
@@ -97,7 +97,7 @@ class Comparison:
         return json.dumps(asdict(self), indent=2, ensure_ascii=False, allow_nan=False)
 
     @classmethod
-    def from_json(cls, text: str) -> Comparison:
+    def from_json(cls, text: str) -> ArmStatistics:
         """Return the comparison that `to_json` wrote."""
         try:
             values = json.loads(text)
@@ -105,7 +105,9 @@ class Comparison:
             differences = tuple(Difference(**_with_tuples(difference)) for difference in values.pop("differences"))
             return cls(arms=arms, differences=differences, **values)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
-            raise InputError(f"Not a comparison: {error!r}. Give the text that Comparison.to_json returned.") from error
+            raise InputError(
+                f"Not a comparison: {error!r}. Give the text that ArmStatistics.to_json returned."
+            ) from error
 
 
 def compare(
@@ -117,7 +119,7 @@ def compare(
     also: Sequence[tuple[str, str]] = (),
     rounds: int = 2000,
     seed: int = 0,
-) -> Comparison:
+) -> ArmStatistics:
     """Compare every arm with the first one, and each pair of names in `also`, on the same seeds and examples.
 
     `groups` names the group of each test example when examples are not independent (for instance the test term they
@@ -148,7 +150,7 @@ def compare(
             paired_difference(name, against, per_seed, rounds_apart, higher_is_better=metric.higher_is_better)
         )
 
-    return Comparison(
+    return ArmStatistics(
         metric=metric.name.replace("auc", "AUC"),
         arms=tuple(_result(arm, values) for arm, values in zip(arms, reached, strict=True)),
         differences=tuple(differences),

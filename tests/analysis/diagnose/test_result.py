@@ -18,12 +18,12 @@ from infuser.analysis.explanation import Explanation
 from infuser.errors import InputError
 from infuser.reports.charts import interval_plot, line_chart
 from infuser.reports.diagnosis_page import write_diagnosis
-from infuser.stats.comparison import ArmScores, Comparison, compare
+from infuser.stats.comparison import ArmScores, ArmStatistics, compare
 
 LABELS = np.random.default_rng(7).integers(0, 2, 200)
 
 
-def comparison(*signals: float, n_seeds: int = 3) -> Comparison:
+def comparison(*signals: float, n_seeds: int = 3) -> ArmStatistics:
     random = np.random.default_rng(0)
     arms = [
         ArmScores(name, [signal * LABELS + random.normal(size=200) for _ in range(n_seeds)])

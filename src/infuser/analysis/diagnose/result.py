@@ -9,7 +9,7 @@ from typing import Any
 
 from infuser.analysis.explanation import Explanation
 from infuser.errors import InputError
-from infuser.stats.comparison import Comparison, Difference, Verdict, signed_range
+from infuser.stats.comparison import ArmStatistics, Difference, Verdict, signed_range
 from infuser.stats.intervals import Interval
 
 
@@ -58,7 +58,7 @@ class Diagnosis:
     """What `infuser diagnose` found out."""
 
     title: str
-    comparison: Comparison | None
+    comparison: ArmStatistics | None
     """Baseline first, then the infused arm, then the placebo; None unless all three are there."""
     metric: str = "score"
     """What all scores are; higher is better."""
@@ -143,7 +143,7 @@ class Diagnosis:
             del values["sentence"], values["verdict"]
             compared = values.pop("comparison")
             return cls(
-                comparison=None if compared is None else Comparison.from_json(json.dumps(compared)),
+                comparison=None if compared is None else ArmStatistics.from_json(json.dumps(compared)),
                 buckets=[_bucket(one) for one in values.pop("buckets")],
                 corruption=_curves(values.pop("corruption")),
                 angles=_curves(values.pop("angles")),
