@@ -5,7 +5,7 @@
     typed   @ * person * Bill @ was born in # ^ city ^ Seattle # .
 
 Typed marks are the "typed entity marker (punct)" of Zhou and Chen, "An Improved Baseline for Sentence-level Relation
-Extraction" (2021): @ * around the subject, # ^ around the object. They tell a model without any knowledge which two
+Extraction" (2021): @ * around the subject, # ^ around the object. They show a model without any knowledge which two
 mentions are meant and of which kind they are, so a method has to beat this input.
 
 The paper's 74.6 F1 on TACRED (RoBERTa-large) reads the states at the two opening marks. Our tasks use the usual head of
@@ -26,7 +26,7 @@ _HEAD, _TAIL = ("@", "*"), ("#", "^")  # around the mention, around its type
 
 
 def mark(text: str, head: Span, tail: Span, style: Markers) -> str:
-    """Return the text with marks around two mentions; the label of a mention is its type, and without one is not said.
+    """Return the text with marks around two mentions; the label of a mention is its type, if it has one.
 
     Mentions may touch, overlap or lie within each other; marks are words of their own, with white space around them.
     """

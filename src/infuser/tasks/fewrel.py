@@ -5,7 +5,7 @@ train_wiki.json (64 relations, 44,800 sentences) or val_wiki.json (16, 11,200), 
     {"P177": [{"tokens": ["The", "bridge", ...], "h": ["bridge", "Q12570", [[1]]], "t": ["river", "Q4022", [[5, 6]]]}]}
 
 The files have no relation in common and so cannot be training and test part of one classifier. We take one of them and
-hold out, drawn once and for all, a tenth of each relation's sentences for dev and a tenth for test. FewRel's own N-way
+hold out, by a fixed draw, a tenth of each relation's sentences for dev and a tenth for test. FewRel's own N-way
 K-shot episodes over unseen relations are another task, and the 80-relation split in ERNIE's release is another split:
 numbers published for either cannot be compared with these.
 

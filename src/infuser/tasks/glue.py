@@ -8,20 +8,27 @@ quote is part of the text. Labels are numbered as the hub numbers them.
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, ClassVar
 
 from infuser.errors import InputError
 from infuser.registry import TASKS
-from infuser.tables.rows import Record
+from infuser.tables.blocks import wrong_width
+from infuser.tables.rows import Record, any_lines
 from infuser.tables.skipped import BadRow, Place
 from infuser.tasks.base import Example, Split, Task, class_options
-from infuser.tasks.glue_files import Sides, make_example, read_similarity, text_cell, tsv_records
 from infuser.tasks.official import dataset_records, find_file, is_datasets_name
 from infuser.words import counted
 
 logger = logging.getLogger(__name__)
+
+Sides = tuple[str, str | None]
+"""Which columns hold the text and its pair."""
+
+_BROKEN = "A line break or a tab inside a text is often the cause; skip_bad = true leaves out such training rows."
 
 
 @dataclass(frozen=True)
@@ -165,7 +172,7 @@ def _ids(row: Record | BadRow) -> tuple[str, str]:
 
 @TASKS.register("sts-b")
 class StsB(Glue):
-    """How alike in meaning are two sentences, from 0 to 5? Pearson and Spearman. 5,749 / 1,500 / 1,379 pairs."""
+    """How similar in meaning are two sentences, from 0 to 5? Pearson and Spearman. 5,749 / 1,500 / 1,379 pairs."""
 
     metrics = ("pearson", "spearman")
     sides = hub_sides = ("sentence1", "sentence2")
@@ -234,3 +241,49 @@ class Wnli(Glue):
 
     sides = hub_sides = ("sentence1", "sentence2")
     labels = ("not_entailment", "entailment")
+
+
+def tsv_records(path: Path, header: tuple[str, ...] | None = None) -> Iterator[Record | BadRow]:
+    """Yield the rows of an official file by the names in its first line, or by `header` where it has none."""
+    names = header
+    for number, line in any_lines(path):
+        if isinstance(line, BadRow):
+            yield line
+            continue
+        cells = line.split("\t")
+        if cells == [""]:
+            continue
+        if names is None:
+            names = tuple(cells)
+        elif len(cells) != len(names):
+            why = f"{wrong_width(len(cells), len(names))}: {', '.join(names)}"
+            yield BadRow(Place(path, number), why, line, advice=_BROKEN)
+        else:
+            yield Place(path, number), dict(zip(names, cells, strict=True))
+
+
+def make_example(place: Place, cells: Mapping[str, Any], sides: Sides, label: int | float | None) -> Example:
+    """Return the example that a row holds."""
+    text, pair = sides
+    example = {"text": text_cell(place, cells, text), "pair": None if pair is None else text_cell(place, cells, pair)}
+    return example if label is None else {**example, "label": label}
+
+
+def text_cell(place: Place, cells: Mapping[str, Any], column: str) -> str:
+    """Return the text in a column."""
+    if column not in cells:
+        raise InputError(f"{place} has no column {column!r} but {', '.join(cells)}. Is it another set's file?")
+    if not isinstance(cells[column], str):
+        raise BadRow(place, f"has {str(cells[column])[:40]!r} as {column!r}, not a text", str(cells))
+    return str(cells[column])
+
+
+def read_similarity(place: Place, written: str) -> float:
+    """Return a score of STS-B as a number."""
+    try:
+        score = float(written)
+    except ValueError:
+        score = math.nan
+    if not 0 <= score <= 5:
+        raise BadRow(place, f"has the score {written[:40]!r}, not a number from 0 to 5", written)
+    return score

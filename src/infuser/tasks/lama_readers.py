@@ -87,9 +87,9 @@ def _trex(data: str) -> Iterator[Record]:
             missing += 1  # the official script passes over them, too
             continue
         n_files += 1
-        said = {"template": _text(place, about, "template"), "type": about.get("type", "")}
+        about_relation = {"template": _text(place, about, "template"), "type": about.get("type", "")}
         for at, row in read_records(path):
-            yield at, {**row, **said}
+            yield at, {**row, **about_relation}
     if not n_files:
         raise InputError(f"The folder {data!r} has no TREx/P*.jsonl for any of the {missing} relations of {relations}.")
     if missing:

@@ -6,9 +6,9 @@ The graph says which term belongs to which topic, but it is incomplete and partl
 
 What keeps the task honest:
 - no test term occurs in training or dev, neither by itself nor within another term;
-- no term contains the word of any topic, nor starts like one ("dogfish" tells a fish without any knowledge);
+- no term contains the word of any topic, nor starts like one ("dogfish" is a fish by its spelling alone);
 - each term stands in one relevant and one irrelevant pair, and each topic is as often irrelevant as relevant (nearly),
-  so neither side alone tells the label;
+  so neither side alone gives the label away;
 - links are dropped and added per (term, topic): `recall` of the relevant and `false_rate` of the irrelevant pairs of
   every split are linked in the graph.
 """
@@ -113,7 +113,7 @@ def build_query_ads(
     n_terms = {name: len(own) for name, own in choose_terms(topics, rare).items() if len(own) >= min_terms}
     largest = sorted(n_terms, key=lambda name: (-n_terms[name], name))[:max_topics]
     topics = {name: topics[name] for name in sorted(largest)}
-    terms = choose_terms(topics, rare)  # anew: fewer topics rule out fewer terms
+    terms = choose_terms(topics, rare)  # again: fewer topics rule out fewer terms
     splits = _deal(terms, [size // 2 for size in sizes.values()], rng)
     siblings = _siblings(topics, synsets)
 
@@ -131,7 +131,7 @@ def build_query_ads(
 
 
 def _our_words() -> set[str]:
-    """Return the words that the templates bring along; a term must not be one of them."""
+    """Return the words that the templates use; a term must not be one of them."""
     return {word for text in (*_QUERIES, *_ADS, *_EXTRAS, *_SURNAMES) for word in re.findall(r"[a-z]+", text.lower())}
 
 

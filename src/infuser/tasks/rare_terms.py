@@ -47,7 +47,7 @@ def rare_lemmas(
             continue
         for lemma in synset.lemmas:
             words = lemma.lower().split()
-            is_name_of_species = len(words) == 2 and lemma[0].isupper()  # "Canis niger"; nobody shops by these
+            is_name_of_species = len(words) == 2 and lemma[0].isupper()  # "Canis niger" is no search word
             new = [word for word in words if word not in seen and len(word) > 4]
             if len(words) > 2 or is_name_of_species or not new:
                 continue
@@ -68,7 +68,7 @@ def rare_lemmas(
 
 
 def choose_topics(synsets: dict[str, Synset], rare: dict[str, list[str]], *, min_terms: int) -> dict[str, Topic]:
-    """Return the topics by name: none nested in another, together as common in texts as can be.
+    """Return the topics by name: none nested in another, with words as common as possible.
 
     Going up from the smallest, a topic replaces those below it when its word is met more often in texts than theirs
     together: "bird" replaces "duck", while "dog" is not replaced by "mammal".
@@ -135,7 +135,7 @@ def choose_terms(topics: dict[str, Topic], rare: dict[str, list[str]]) -> dict[s
         topic.name: {
             term
             for id in topic.below
-            if owners[id] == 1  # both tree and shrub: no telling which ad is wrong
+            if owners[id] == 1  # both tree and shrub: either ad could be right
             for term in rare.get(id, ())
             if not _gives_away(term, ad_words) and not topic.kinds.intersection(term.split()[:-1])  # as in "beef jerky"
         }

@@ -11,7 +11,7 @@ Two official forms, of which a folder holds one. In both, the dev part is called
         {"question": "...", "answer": "...", "search_results": [{"snippet": "...", "title": "...", "url": ...}, ...]}
 
 The hub's version (`datasets:kyunghyuncho/search_qa,train_test_val`) holds the second form; its search_results are
-{"snippets": [...], "titles": [...], ...}. Rows without a question or an answer are left out, as everybody does.
+{"snippets": [...], "titles": [...], ...}. Rows without a question or an answer are left out, as usual.
 """
 
 from __future__ import annotations
@@ -96,7 +96,7 @@ def _unpacked(path: Path) -> Iterator[tuple[Place, bytes]]:
                 if name.endswith(".json") and not name.startswith("__MACOSX"):
                     yield Place(path / name, 1), archive.read(name)
     except zipfile.BadZipFile as error:
-        raise InputError(f"{path} is damaged or no zip file: {error}. Fetch it again.") from error
+        raise InputError(f"{path} is damaged or no zip file: {error}. Download it again.") from error
 
 
 def _crawled(place: Place, record: dict[str, Any]) -> _Row:

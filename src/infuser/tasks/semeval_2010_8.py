@@ -6,7 +6,7 @@ TRAIN_FILE.TXT (8,000 sentences) and TEST_FILE_FULL.TXT (2,717), in the folder i
     Cause-Effect(e1,e2)
     Comment:
 
-There is no dev part: a tenth of the training sentences of every label, drawn once and for all, is held out for it.
+There is no dev part: a tenth of the training sentences of every label, drawn with a fixed seed, is held out for it.
 `datasets:SemEvalWorkshop/sem_eval_2010_task_8` has the columns sentence and relation, the number of its label.
 """
 

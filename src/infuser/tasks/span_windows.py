@@ -84,7 +84,7 @@ class WindowCollator:
         return WindowCollator(self.collator.for_epoch(epoch, seed=seed))
 
     def __call__(self, windows: Sequence[Mapping[str, Any]]) -> dict[str, Tensor]:
-        """Return the batch of these windows; an answer that was cut off is none."""
+        """Return the batch of these windows; an answer that was cut off counts as no answer."""
         import torch
 
         spans = [_in_pair(window, [window["answer"]] if window["answer"] else []) for window in windows]
