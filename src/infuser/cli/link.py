@@ -86,13 +86,8 @@ def link(
             n_words += len(text.split())
             n_mentions += len(mentions)
             n_links += sum(mention.id is not None for mention in mentions)
-    where = "" if texts.out is None else f" in {texts.out}"
-    per_second = n_words / max(time.monotonic() - started, 1e-9)
-    say(
-        f"{counted(n_read, 'text')}, {counted(n_mentions, 'mention')}, {counted(n_links, 'link')}{where}; "
-        f"{per_second:,.0f} words/s",
-        err=True,
-    )
+    found = f"{counted(n_read, 'text')}, {counted(n_mentions, 'mention')}, {counted(n_links, 'link')}"
+    texts.print_done(found, n_words, "words", time.monotonic() - started)
 
 
 def _print_mentions(mentions: Sequence[Mention], label_of: Callable[[str], str], *, several_bases: bool) -> None:

@@ -73,13 +73,8 @@ def extract(
                 write(about | triple for triple in triples)
             else:
                 write([texts.about(path, text) | {"triples": triples}])
-    where = "" if texts.out is None else f" in {texts.out}"
-    per_second = n_read / max(time.monotonic() - started, 1e-9)
-    say(
-        f"{counted(n_read, 'text')}, {counted(n_triples, 'triple')} in {n_with_triples:,} of them{where}; "
-        f"{per_second:,.0f} texts/s",
-        err=True,
-    )
+    summary = f"{counted(n_read, 'text')}, {counted(n_triples, 'triple')} in {n_with_triples:,} of them"
+    texts.print_done(summary, n_read, "texts", time.monotonic() - started)
 
 
 def _print_triples(text: str, found: Sequence[FoundTriple]) -> None:

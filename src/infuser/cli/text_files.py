@@ -13,6 +13,7 @@ from typing import Annotated, Any, TypeVar
 
 import typer
 
+from infuser.cli.console import say
 from infuser.errors import InputError
 from infuser.files import whole_file
 from infuser.progress import progress_bar
@@ -77,6 +78,11 @@ class TextFileOptions:
                 bar.advance()
 
             yield write
+
+    def print_done(self, found: str, n: int, unit: str, seconds: float) -> None:
+        """Print what was found, where it was written and how many units were read per second."""
+        where = "" if self.out is None else f" in {self.out}"
+        say(f"{found}{where}; {n / max(seconds, 1e-9):,.0f} {unit}/s", err=True)
 
     def _texts(self) -> Iterator[tuple[Path, str]]:
         from infuser.linking.texts import read_texts
