@@ -16,14 +16,14 @@ from relation_texts import shaped_texts
 
 from infuser.analysis.explain import explain
 from infuser.relations.model import AttentionRelations
-from infuser.relations.saving import find_sources, save_with_sources
+from infuser.relations.saving import save_with_sources
 from infuser.sources import Entities
-from infuser.viewer.opening import open_view, view_relations
+from infuser.viewer.opening import open_view
 from infuser.viewer.request import ViewRequest
 from infuser.viewer.views import InfusedView, RelationsView
 
 
-def opened(name: Path, *sources: Entities) -> InfusedView:
+def opened(name: Path, *sources: Entities) -> InfusedView | RelationsView:
     return open_view(str(name), sources)
 
 
@@ -53,7 +53,7 @@ def test_relations_are_opened_with_the_sources_of_their_spans(checkpoint: Path, 
     model = AttentionRelations(checkpoint, trigger=False).fit(shaped_texts(40, 0, triggers=False))
     save_with_sources(model, [Entities(["river", "town"])], tmp_path / "relations")
     folder = tmp_path / "relations"
-    view = view_relations(AttentionRelations.load(folder), find_sources(folder, ()), str(folder))
+    view = opened(folder)
     assert isinstance(view, RelationsView) and view.about()["kind"] == "relations"
     assert view.see(ViewRequest("the river lies in the town")).found["entities"].spans
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 import webbrowser
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -13,8 +12,7 @@ from rich.console import Console
 
 from infuser.cli.console import loading
 from infuser.cli.options import SourceOptions, option_groups
-from infuser.cli.relations_options import EncoderNow, FittedOptions
-from infuser.errors import InputError
+from infuser.cli.relations_options import EncoderNow
 from infuser.viewer.limits import Limits
 
 _LIMITS = Limits()
@@ -61,24 +59,12 @@ def view(
       infuser view minilm --entities names.txt --graph triples.tsv --no-browser
     """
     named, console = sources.read(), Console(stderr=True)
-    if model is None and (named or encoder is not None):
-        raise InputError("Name the checkpoint that is infused with this knowledge: infuser view minilm --graph ...")
-    with loading(console, "the viewer"):
-        from infuser.relations.saving import find_sources, is_fitted
-        from infuser.viewer.opening import open_view, view_relations
+    with loading(console, "the model") as progress:
+        from infuser.viewer.opening import open_view
         from infuser.viewer.server import serve
-        from infuser.viewer.views import View, warm_up
+        from infuser.viewer.views import warm_up
 
-    relations = model is not None and is_fitted(Path(model))
-    if encoder is not None and not relations:
-        raise InputError(f"--encoder says where the encoder of a relation model lies; {model!r} holds none.")
-    shown: View
-    if model is not None and relations:
-        fitted = FittedOptions(encoder=encoder).open(Path(model))
-        shown = view_relations(fitted, find_sources(Path(model), named), model)
-    else:
-        with loading(console, "the model") as progress:
-            shown = open_view(model, named, progress=progress)
+        shown = open_view(model, named, encoder=encoder, progress=progress)
     with loading(console, "the knowledge"):  # errors of the knowledge appear here, not in the browser
         warm_up(shown)
 

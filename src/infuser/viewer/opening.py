@@ -8,12 +8,14 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
-from infuser.errors import InfuserError
+from infuser.errors import InfuserError, InputError
 from infuser.experiments.run_folder import RunFolder, find_model
 from infuser.hosts.checkpoints import Progress, is_infused
+from infuser.hosts.loading import to_fastest_device
 from infuser.opening import open_infused, open_plain
 from infuser.relations.encoders import Encoder
 from infuser.relations.model import AttentionRelations
+from infuser.relations.saving import find_sources, is_fitted
 from infuser.tables.examples import Columns, read_examples
 from infuser.types import Source
 from infuser.viewer.default import open_default
@@ -31,12 +33,25 @@ _PAIR = SampleText("buy glipizide online", "drug store near me")
 
 
 def open_view(
-    name: str | None = None, sources: Sequence[Source] = (), *, progress: Progress | None = None
-) -> InfusedView:
-    """Return a view of a run, model or checkpoint (None: the embedded example); given sources replace saved ones."""
+    name: str | None = None,
+    sources: Sequence[Source] = (),
+    *,
+    encoder: str | None = None,
+    progress: Progress | None = None,
+) -> InfusedView | RelationsView:
+    """Return a view of a run, model, checkpoint or folder of fitted relations (None: the embedded example).
+
+    Given sources replace saved ones; `encoder` says where the encoder of fitted relations lies now.
+    """
     if name is None:
+        if sources or encoder is not None:
+            raise InputError("Name the checkpoint that is infused with this knowledge: infuser view minilm --graph ...")
         return open_default(progress)
     folder = Path(name)
+    if is_fitted(folder):
+        return _open_relations(folder, sources, encoder)
+    if encoder is not None:
+        raise InputError(f"--encoder says where the encoder of a relation model lies; {name!r} holds none.")
     model = str(find_model(folder)) if folder.exists() else name
     examples = _examples_of_run(folder) or [*_SINGLE, _PAIR]
     if sources or is_infused(model):
@@ -45,11 +60,12 @@ def open_view(
     return InfusedView(Encoder(*open_plain(model, progress=progress)), _title(name), _PLAIN, examples)
 
 
-def view_relations(model: AttentionRelations, sources: Sequence[Source], name: str) -> RelationsView:
-    """Return a view of a relation model and the sources that find its spans."""
+def _open_relations(folder: Path, sources: Sequence[Source], encoder: str | None) -> RelationsView:
+    model = AttentionRelations.load(folder, encoder=encoder)
+    to_fastest_device(model.opened().model)
     known = sorted(label or relation for relation, label in model.labels_.items())
     note = f"Relations that it knows: {', '.join(known[:6])}" + (" and others." if len(known) > 6 else ".")
-    return RelationsView(model, sources, _title(name), note, _SINGLE)
+    return RelationsView(model, find_sources(folder, sources), _title(str(folder)), note, _SINGLE)
 
 
 def _title(name: str) -> str:
