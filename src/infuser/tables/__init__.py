@@ -7,8 +7,8 @@
 |----------|-------------------------------------------------------------------------------------|
 | blocks   | files opened (.gz, .zst, standard input) and cut into blocks of whole records        |
 | quotes   | where the records of a CSV file end                                                  |
-| parse    | blocks of CSV, TSV and JSON lines as Arrow columns; Parquet files opened             |
-| rows     | lines, lists, tables with named columns, JSON and TOML, row by row                   |
+| parse    | blocks of CSV and TSV as Arrow columns (JSON lines: parse_json); Parquet files opened |
+| rows     | lines, lists, tables with named columns, JSON (lists: json_lists) and TOML, row by row |
 | examples | rows as examples: text, pair and label                                               |
 | values   | checks of values in JSON                                                             |
 | skipped  | `Place`, `BadRow`, and `Skipped`, which counts rows that cannot be read              |

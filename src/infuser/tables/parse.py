@@ -6,8 +6,6 @@ might see differently; but only the part where it stands.
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
@@ -16,9 +14,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.csv
-import pyarrow.json
 from numpy.typing import NDArray
 
 from infuser.errors import InputError
@@ -33,9 +29,6 @@ SHOWN = 320
 """Bytes of a bad row that are kept, to show it."""
 _PART, _N_PARTS = 100, 32
 """A block with a bad row is read in parts: each of 100 records or more, and 32 of them or so."""
-_INFINITE = re.compile(rb"Inf(?=[\s,\]}])")
-"""With "-NaN" the only numbers that Arrow reads and Python does not."""
-_LONGEST_INT = 4000  # Python refuses to read longer ones
 
 
 class Batch(NamedTuple):
@@ -67,43 +60,7 @@ def parse_table(block: Block, columns: Sequence[str], n_optional: int = 0) -> Ba
         return _by_width(part, places, n_optional, read_one) if batch is None else batch
 
     types = [pa.string()] * len(columns)
-    return _whole_or_parts(block, types, at_once, read_one)
-
-
-def parse_json(
-    block: Block, schema: pa.Schema, read_object: Callable[[dict[str, Any]], Sequence[Any]], needed: Iterable[str]
-) -> Batch:
-    """Return the columns of a block with one JSON object per line.
-
-    A line that Arrow cannot read, or that gives null for a column in `needed`, is read by `read_object`, which returns
-    its cells or raises InputError: Arrow gives null for a missing column as well, which is not the same.
-    """
-    places = [schema.get_field_index(name) for name in needed]
-
-    def read_one(line: bytes) -> Sequence[Any] | None:
-        found = json_line(line, schema)
-        return None if found is None else read_object(found)
-
-    def at_once(data: bytes, first: int) -> Batch | None:
-        arrays = json_at_once(data, schema)
-        if arrays is None:
-            return None
-        numbers = np.arange(first, first + len(arrays[0]))
-        nulls = [
-            pc.is_null(arrays[place]).to_numpy(zero_copy_only=False) for place in places if arrays[place].null_count
-        ]
-        if not nulls:
-            return Batch(arrays, numbers, [])
-        keep, bad, lines = np.ones(len(numbers), bool), list[Bad](), data.split(b"\n")
-        for row in np.flatnonzero(np.logical_or.reduce(nulls)).tolist():
-            try:
-                read_one(lines[row])
-            except InputError as error:
-                keep[row] = False
-                bad.append((first + row, str(error), lines[row][:SHOWN]))
-        return Batch(tuple(array.filter(pa.array(keep)) for array in arrays), numbers[keep], bad)
-
-    return _whole_or_parts(block, schema.types, at_once, read_one)
+    return parse_block(block, types, at_once, read_one)
 
 
 @contextmanager
@@ -148,7 +105,7 @@ def rows_one_by_one(rows: Iterable[tuple[int, Any]], read_one: ReadOne, types: S
     return Batch(arrays, np.array(numbers, np.int64), bad)
 
 
-def _whole_or_parts(block: Block, types: Sequence[pa.DataType], at_once: AtOnce, read_one: ReadOne) -> Batch:
+def parse_block(block: Block, types: Sequence[pa.DataType], at_once: AtOnce, read_one: ReadOne) -> Batch:
     """Return the cells of a block at once; a bad row costs only the others of its part the quick way."""
     data = block.data if block.data.endswith(b"\n") or not block.data else block.data + b"\n"
     whole = at_once(data, block.first) if data else rows_one_by_one([], read_one, types)
@@ -281,48 +238,3 @@ def table_row(record: bytes, block: Block, places: Sequence[int], n_optional: in
         if place < len(cells) and not is_unicode(cells[place]):
             raise InputError(f"is not UTF-8 in column {block.names[place]!r}")
     return [cells[place] if place < len(cells) else None for place in places]
-
-
-def json_at_once(data: bytes, schema: pa.Schema) -> tuple[Any, ...] | None:
-    """Return the columns of lines read by Arrow, or None when a line needs a closer look."""
-    n_lines = data.count(b"\n")
-    n_begin = data.count(b"\n{") + data.startswith(b"{")
-    n_end = data.count(b"}\n") + data.count(b"}\r\n")
-    if not n_begin == n_end == n_lines or _INFINITE.search(data) or b"-NaN" in data:
-        return None  # Arrow does not mind two objects on a line, or one on two
-    parsing = pyarrow.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore")
-    reading = pyarrow.json.ReadOptions(use_threads=False, block_size=len(data))
-    try:
-        as_texts(pa.array([data], pa.large_binary()))  # Arrow's JSON reader lets broken UTF-8 pass
-        table = pyarrow.json.read_json(pa.BufferReader(data), reading, parsing)
-    except pa.ArrowInvalid:
-        return None
-    if table.num_rows != n_lines:
-        return None
-    return tuple(table.column(name).combine_chunks() for name in schema.names)
-
-
-def json_line(line: bytes, schema: pa.Schema) -> dict[str, Any] | None:
-    """Return the object on a line, None if the line is blank; InputError says what is wrong."""
-    line = line.removeprefix(MARK)  # files that were joined have marks in the middle
-    try:
-        text = line.decode()
-        if not text.strip():
-            return None
-        found = json.loads(text, parse_int=_integer)
-    except UnicodeDecodeError as error:
-        raise InputError("is not UTF-8") from error
-    except ValueError as error:
-        raise InputError(f"is not JSON: {error}") from error
-    except RecursionError:  # deeper than Python goes; Arrow has no such limit
-        arrays = json_at_once(line + b"\n", schema)
-        if arrays is None:
-            raise InputError("is not JSON, or nested too deeply") from None
-        found = {name: array[0].as_py() for name, array in zip(schema.names, arrays, strict=True)}
-    if not isinstance(found, dict):
-        raise InputError("is not an object")
-    return found
-
-
-def _integer(digits: str) -> int | float:
-    return int(digits) if len(digits) < _LONGEST_INT else float(digits)

@@ -21,7 +21,7 @@ from infuser.errors import InputError
 from infuser.knowledge.counting import texts as texts_module
 from infuser.knowledge.counting.corpus import CorpusBlock, CorpusFile, find_files, read_corpus, write_rows
 from infuser.knowledge.counting.texts import read_texts
-from infuser.tables import parse
+from infuser.tables import parse, parse_json
 from infuser.tables.blocks import Block
 from infuser.tables.skipped import Skipped
 
@@ -149,7 +149,7 @@ def test_a_json_line_is_read_the_same_whatever_stands_beside_it(lines):
     schema = pa.schema([("text", pa.large_string())])
 
     def read_one(line: bytes) -> list | None:
-        found = parse.json_line(line, schema)
+        found = parse_json.json_line(line, schema)
         return None if found is None else [texts_module._text(found, "text")]
 
     by_hand = [parse.rows_one_by_one([(1, line)], read_one, schema.types) for line in lines]

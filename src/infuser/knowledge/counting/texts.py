@@ -18,7 +18,8 @@ from infuser.errors import InputError
 from infuser.knowledge.counting.corpus import CorpusBlock
 from infuser.knowledge.counting.shapes import Texts
 from infuser.tables.blocks import MARK, Block
-from infuser.tables.parse import SHOWN, Bad, Batch, as_texts, parse_json, parse_table, rows_one_by_one
+from infuser.tables.parse import SHOWN, Bad, Batch, as_texts, parse_table, rows_one_by_one
+from infuser.tables.parse_json import parse_json
 from infuser.tables.quotes import line_ends
 from infuser.tables.skipped import Skipped
 from infuser.tables.values import is_unicode
