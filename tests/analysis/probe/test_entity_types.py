@@ -10,7 +10,7 @@ from miniatures import WORDS, tiny_host, tiny_tokenizer
 from tiny_infusions import infuse_tiny
 
 from infuser.analysis.probe.entity_types import pool, share_a_name, typed_scores
-from infuser.analysis.probe.mentions import find_mentions, name_examples
+from infuser.analysis.probe.mentions import find_probed_mentions, name_examples
 from infuser.errors import InputError
 from infuser.types import Annotations, Span
 
@@ -78,7 +78,7 @@ def test_the_states_of_a_mention_are_averaged_without_knowledge(side: str) -> No
     examples = [{"text": "a red house and a blue house and a green house"}, {"text": text}]
     examples[0]["annotations"] = (Annotations(examples[0]["text"], (Span(2, 5),)),)  # type: ignore[assignment]
     examples[1]["annotations"] = (found,)  # type: ignore[assignment]
-    mentions = find_mentions(infused.model, infused.tokenizer, examples)
+    mentions = find_probed_mentions(infused.model, infused.tokenizer, examples)
     assert [one.name for one in mentions] == ["red", "the old bridge", "town"]
     vectors = pool(infused.model, infused.tokenizer, mentions)
     with torch.no_grad():

@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from infuser.analysis.probe.mentions import Example, ProbedMention, find_mentions, text_batches
+from infuser.analysis.probe.mentions import Example, ProbedMention, find_probed_mentions, text_batches
 from infuser.errors import InputError
 from infuser.hosts import answering
 from infuser.knowledge.entity_scores import EntityScore
@@ -78,7 +78,7 @@ def typed_scores(
     """
     if folds < 2:
         raise InputError(f"folds={folds}: cross-validation needs at least 2.")
-    mentions = find_mentions(model, tokenizer, examples, sources, max_mentions=max_mentions, progress=progress)
+    mentions = find_probed_mentions(model, tokenizer, examples, sources, max_mentions=max_mentions, progress=progress)
     mentions, type_of = _with_types(mentions, types, folds)
     keys = list(type_of)
     names = tuple(sorted(set(type_of.values())))

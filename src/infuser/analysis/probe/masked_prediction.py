@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
-from infuser.analysis.probe.mentions import Example, ProbedMention, find_mentions, text_batches
+from infuser.analysis.probe.mentions import Example, ProbedMention, find_probed_mentions, text_batches
 from infuser.errors import InputError
 from infuser.hosts import answering
 from infuser.hosts.checkpoints import read_config
@@ -53,7 +53,7 @@ def masked_scores(
     if measure not in ("probability", "hits"):
         raise InputError(f"measure is {measure!r}; it can be 'probability' or 'hits'.")
     check_masked_head(model, tokenizer, otherwise="For other encoders use typed_scores (--measure probe).")
-    mentions = find_mentions(model, tokenizer, examples, sources, max_mentions=max_mentions, progress=progress)
+    mentions = find_probed_mentions(model, tokenizer, examples, sources, max_mentions=max_mentions, progress=progress)
     if not mentions:
         _log.warning("No entity was found in %d texts, so there is nothing to score.", len(examples))
     of_key: dict[str, list[float]] = {one.key: [] for one in mentions}  # sorted already

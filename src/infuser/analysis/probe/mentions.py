@@ -58,7 +58,7 @@ def name_examples(names: Mapping[str, str]) -> list[Example]:
     ]
 
 
-def find_mentions(
+def find_probed_mentions(
     model: PreTrainedModel,
     tokenizer: PreTrainedTokenizerBase,
     examples: Sequence[Example],
