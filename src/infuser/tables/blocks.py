@@ -129,7 +129,7 @@ def read_blocks(path: str | Path, size: int = BLOCK, *, format: str = "", source
     with open_stream(path, source) as stream:
         pieces = _pieces(path, stream, size)
         if format != "csv":
-            yield from _cut(path, pieces, "\t" if format == "tsv" else "")
+            yield from _cut(path, pieces, size, "\t" if format == "tsv" else "")
             return
         head = b""
         for piece in pieces:
@@ -138,7 +138,8 @@ def read_blocks(path: str | Path, size: int = BLOCK, *, format: str = "", source
                 break
         line = head.partition(b"\n")[0]
         # a semicolon is what spreadsheets write where the comma is the decimal sign
-        yield from _cut(path, chain([head] if head else [], pieces), ";" if b";" in line and b"," not in line else ",")
+        separator = ";" if b";" in line and b"," not in line else ","
+        yield from _cut(path, chain([head] if head else [], pieces), size, separator)
 
 
 def named_blocks(path: str | Path, blocks: Iterable[Block]) -> Iterator[Block]:
@@ -210,7 +211,7 @@ def _pieces(path: str | Path, stream: BinaryIO, size: int) -> Iterator[bytes]:
         yield piece
 
 
-def _cut(path: str | Path, pieces: Iterable[bytes], separator: str) -> Iterator[Block]:
+def _cut(path: str | Path, pieces: Iterable[bytes], size: int, separator: str) -> Iterator[Block]:
     """Yield the records of a stream of bytes in blocks; each byte is looked at once."""
     quoted = separator in (",", ";")
     if quoted:
@@ -219,7 +220,7 @@ def _cut(path: str | Path, pieces: Iterable[bytes], separator: str) -> Iterator[
         quotes = QuotedEnds(separator)
         pieces = without_last_quotes(pieces, LONGEST_RECORD)
     first, rest, n_rest = 1, list[bytes](), 0  # what is left of earlier pieces belongs to one record
-    for piece, last in _with_last(pieces, waiting=Path(path) != STDIN):
+    for piece, last in _with_last(pieces, 0 if Path(path) == STDIN else size):
         begin, end = quotes.find(piece) if quoted else (piece.find(b"\n") + 1, piece.rfind(b"\n") + 1)
         if last and not (quoted and quotes.inside):
             end = len(piece)
@@ -240,16 +241,17 @@ def _cut(path: str | Path, pieces: Iterable[bytes], separator: str) -> Iterator[
         yield Block(first, b"".join(rest), separator)
 
 
-def _with_last(pieces: Iterable[bytes], *, waiting: bool) -> Iterator[tuple[bytes, bool]]:
-    """Yield pieces and whether each is the last one; only waiting for the next one shows it."""
+def _with_last(pieces: Iterable[bytes], size: int) -> Iterator[tuple[bytes, bool]]:
+    """Yield pieces and whether each is the last one, for which one shorter than `size` waits for the next."""
     held = b""
     for piece in pieces:
-        if not waiting:
-            yield piece, False
-            continue
         if held:
             yield held, False
-        held = piece
+            held = b""
+        if len(piece) < size:
+            held = piece
+        else:
+            yield piece, False
     if held:
         yield held, True
 
