@@ -34,14 +34,8 @@ def encoder():
 
 def solved(task, encoder):
     asked = task.read("test")
-    answers = task.solve(
-        encoder.model,
-        Collator(encoder.tokenizer),
-        task.read("train"),
-        asked,
-        Training(TrainSettings()),
-        dev=task.read("dev"),
-    )
+    training = Training(encoder.model, Collator(encoder.tokenizer), TrainSettings())
+    answers = task.solve(training, task.read("train"), asked, task.read("dev"))
     golds = [task.gold(example) for example in asked]
     return golds, answers.predictions, task.score(golds, answers.predictions)
 
@@ -79,7 +73,7 @@ def test_triples_are_extracted_between_known_mentions_and_counted(folder: Path, 
 @pytest.mark.parametrize("kind", [AttentionProbe, AttentionExtraction])
 def test_an_encoder_that_is_only_read_takes_no_penalty_and_no_annotations(kind, folder: Path, encoder) -> None:
     task = kind(str(folder), **FILES, **({"spans": "mentions"} if kind is AttentionExtraction else {}))
-    how = Training(TrainSettings(), spectral=Spectral())
+    training = Training(encoder.model, Collator(encoder.tokenizer), TrainSettings(), spectral=Spectral())
     with pytest.raises(InputError, match="SR has nothing to act on"):
-        task.solve(encoder.model, Collator(encoder.tokenizer), task.read("train"), task.read("test"), how)
+        task.solve(training, task.read("train"), task.read("test"))
     assert not kind.takes_annotations

@@ -109,7 +109,7 @@ def test_a_tiny_host_learns_which_choice_is_right(tmp_path):
     task = written(tmp_path, official("B"), official("D", question=other))
     model, collator, examples = tiny_host("bert", "multiple-choice"), Collator(tiny_tokenizer("bert")), task.read("dev")
     chosen = TrainSettings(epochs=30, batch_size=2, learning_rate=1e-2)
-    task.fit(model, collator, examples, Training(chosen, progress=False), dev=examples)
+    task.fit(Training(model, collator, chosen, progress=False), examples, examples)
     answers = task.answer(model, collator, examples)
     assert [len(logits) for logits in answers] == [5, 5]
     assert task.score([task.gold(example) for example in examples], answers) == {"accuracy": 1.0}

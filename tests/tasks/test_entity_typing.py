@@ -174,7 +174,7 @@ def test_miniature_learns_several_types_at_once(tmp_path: Path):
     collator = Collator(tiny_tokenizer("bert"))
     settings = TrainSettings(epochs=25, batch_size=4, learning_rate=5e-3, evaluate_every=25)
     train, dev = task.read("train"), task.read("dev")
-    result = task.fit(model, collator, train, Training(settings, progress=False), dev=dev)
+    result = task.fit(Training(model, collator, settings, progress=False), train, dev)
     scores = task.score([task.gold(example) for example in dev], task.answer(model, collator, dev))
     assert scores == dict.fromkeys(task.metrics, 1.0)
     assert (result.metric, result.best) == ("typing-micro-f1", 1.0)

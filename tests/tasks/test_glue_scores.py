@@ -46,7 +46,7 @@ def test_similarity_is_learned_as_a_number(tmp_path: Path):
     model = tiny_host("bert", "sequence-classification", **task.head_options()).float()
     collator = Collator(tiny_tokenizer("bert"))
     chosen = TrainSettings(epochs=5, batch_size=4, learning_rate=5e-3)
-    task.fit(model, collator, examples, Training(chosen, progress=False), dev=examples)
+    task.fit(Training(model, collator, chosen, progress=False), examples, examples)
     scores = task.score([task.gold(example) for example in examples], task.answer(model, collator, examples))
     assert scores["pearson"] > 0.9 and list(scores) == ["pearson", "spearman"]
 

@@ -219,7 +219,7 @@ def test_facts_of_a_corpus_are_recalled_after_training(tmp_path: Path):
     golds = [task.gold(example) for example in examples]
     before = task.score(golds, task.answer(model, collator, examples))
     settings = TrainSettings(epochs=60, batch_size=16, learning_rate=1e-2)
-    run = task.fit(model, collator, task.read("train"), Training(settings, progress=False))
+    run = task.fit(Training(model, collator, settings, progress=False), task.read("train"))
     after = task.answer(model, collator, examples)
     assert run.history[0].loss > run.history[-1].loss
     assert before["p@1"] < 1.0

@@ -125,8 +125,8 @@ def weights_after(
         if report.step == stop_at:
             raise KeyboardInterrupt
 
-    how = Training(settings, progress=stop, checkpoints=tmp_path)
-    train_on_masked_words(infused.model, infused.collator(), EXAMPLES, how)
+    training = Training(infused.model, infused.collator(), settings, progress=stop, checkpoints=tmp_path)
+    train_on_masked_words(training, EXAMPLES)
     return cpu_state_dict(infused.model)
 
 
@@ -142,8 +142,9 @@ def test_a_run_that_was_stopped_goes_on_alike(tmp_path: Path):
 def test_spectral_sees_the_whole_text():
     model, told = tiny_host("bert", "masked-lm"), []
     settings = TrainSettings(epochs=1, batch_size=5, learning_rate=1e-3)
-    how = Training(settings, spectral=Spectral(), progress=lambda report: told.append(report.parts))
-    train_on_masked_words(model, Collator(tiny_tokenizer("bert")), EXAMPLES, how)
+    collator = Collator(tiny_tokenizer("bert"))
+    training = Training(model, collator, settings, lambda report: told.append(report.parts), Spectral())
+    train_on_masked_words(training, EXAMPLES)
     [parts] = told
     assert parts["spectral"] > 0
     assert parts["task"] > 0

@@ -86,8 +86,8 @@ def test_scores_agree_with_hand_counts():
 
 def fitted(collator: Collator, model: Any, questions: list[dict[str, Any]], **changes: Any) -> None:
     chosen = {"epochs": 40, "batch_size": 4, "learning_rate": 1e-2, "weight_decay": 0.0, "patience": 3, **changes}
-    how = Training(TrainSettings(**chosen), progress=False)
-    result = TASK.fit(model, collator, questions, how, dev=questions)
+    training = Training(model, collator, TrainSettings(**chosen), progress=False)
+    result = TASK.fit(training, questions, questions)
     assert result.best is None and result.steps == chosen["epochs"]
 
 

@@ -161,7 +161,7 @@ def test_relevance_is_learned_and_asked_for(graded: bool, tmp_path: Path):
     model = tiny_host("bert", "sequence-classification", **task.head_options()).float()
     collator = Collator(tiny_tokenizer("bert"))
     chosen = TrainSettings(epochs=4, batch_size=5, learning_rate=5e-3)
-    run = task.fit(model, collator, examples, Training(chosen, progress=False), dev=examples)
+    run = task.fit(Training(model, collator, chosen, progress=False), examples, examples)
     answers = task.answer(model, collator, examples)
     scores = task.score([task.gold(example) for example in examples], json.loads(json.dumps(answers)))
     assert run.metric == task.metrics[0] and run.best == pytest.approx(scores[run.metric])

@@ -145,7 +145,7 @@ def test_miniature_learns_which_relation_two_mentions_have(tmp_path: Path):
     collator = Collator(tiny_tokenizer("bert"))
     train, dev = task.read("train"), task.read("dev")
     settings = TrainSettings(epochs=15, batch_size=4, learning_rate=5e-3, evaluate_every=27)
-    result = task.fit(model, collator, train, Training(settings, progress=False), dev=dev)
+    result = task.fit(Training(model, collator, settings, progress=False), train, dev)
     scores = task.score([task.gold(example) for example in dev], task.answer(model, collator, dev))
     assert scores == {"semeval-f1": 1.0, "accuracy": 1.0}
     assert (result.metric, result.best) == ("semeval-f1", 1.0)

@@ -56,7 +56,7 @@ def test_training_reads_passages_that_hold_the_answer_and_a_few_that_do_not():
     ]
     assert training_windows({**question, "answers": ["Basel"]}, n_negatives=1) == []
     with pytest.raises(InputError, match="None of the 1 questions has its answer"):
-        TASK.fit(None, None, [{**question, "answers": ["Basel"]}], Training(TrainSettings()))
+        TASK.fit(Training(None, None, TrainSettings()), [{**question, "answers": ["Basel"]}])
 
 
 @pytest.mark.parametrize("host", ["bert", "roberta", "xlm-roberta"])

@@ -110,6 +110,8 @@ def run_cell(
     scored = data.dev if setup.on_dev else data.test
     problem, solved = "", Solved([], [], 0.0, 0.0)
     training = Training(
+        model,
+        collator,
         setup.settings,
         progress=progress,
         spectral=_spectral(arm),
@@ -118,7 +120,7 @@ def run_cell(
     )
     try:
         examples = fewer(data, setup.n_train).train
-        solved = task.solve(model, collator, examples, scored, training, dev=data.dev or None)
+        solved = task.solve(training, examples, scored, data.dev or None)
     except DivergedError as error:
         if cell.trial is None:
             raise

@@ -22,18 +22,15 @@ from infuser.errors import InputError
 from infuser.registry import TASKS
 from infuser.stats.counts import count_metric
 from infuser.stats.metrics import Metric
-from infuser.tasks.base import Example, Prediction, Solved, Split, Task, Training
+from infuser.tasks.base import Example, Examples, Prediction, Solved, Split, Task, Training
 from infuser.tasks.official import find_file
 
 Format = Literal["auto", "jsonl", "trex", "docred", "fewrel", "semeval"]
 _Texts = Sequence["RelationText"]
 
 if TYPE_CHECKING:
-    from transformers import PreTrainedModel
-
     from infuser.relations.examples import RelationText
     from infuser.relations.model import AttentionRelations
-    from infuser.signals import Collator
     from infuser.types import Source
 
 
@@ -62,28 +59,24 @@ class _Relations(Task):
         path = find_file(self.data, {"train": self.train, "dev": self.dev, "test": self.test}[split])
         return [{"text": text.text, "relations": text} for text in read_relations(path, self.format)]
 
-    def solve(
-        self,
-        model: PreTrainedModel,
-        collator: Collator,
-        train: Sequence[Example],
-        asked: Sequence[Example],
-        how: Training,
-        *,
-        dev: Sequence[Example] | None = None,
-    ) -> Solved:
+    def solve(self, training: Training, train: Examples, asked: Examples, dev: Examples | None = None) -> Solved:
         """Fit classifiers on the triples of the training texts, and answer for the texts in `asked`."""
         from infuser.relations.encoders import Encoder
         from infuser.relations.model import AttentionRelations
 
-        if how.spectral is not None:
+        if training.spectral is not None:
             raise InputError(
                 "The encoder is read here, not trained, so SR has nothing to act on. Take spectral out of the method."
             )
         started = time.perf_counter()
-        encoder = Encoder(model.train(False), collator.tokenizer, tuple(collator.sources))
+        collator, seed = training.collator, training.settings.seed
+        encoder = Encoder(training.model.train(False), collator.tokenizer, tuple(collator.sources))
         classifiers = AttentionRelations(
-            encoder, trigger=self.trigger, negatives=self.negatives, none_class=self.none_class, seed=how.settings.seed
+            encoder,
+            trigger=self.trigger,
+            negatives=self.negatives,
+            none_class=self.none_class,
+            seed=seed,
         )
         self._fit(classifiers, [one["relations"] for one in train], [one["relations"] for one in dev or ()])
         trained = time.perf_counter()

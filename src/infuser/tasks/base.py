@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
 Example = dict[str, Any]
 """text, and if there are any pair and label; a list of texts or pairs is multiple choice. See `signals.Collator`."""
+Examples = Sequence[Example]
 Prediction = Any
 """Plain values that JSON can hold; for classes, the logits."""
 Split = Literal["train", "dev", "test"]
@@ -33,8 +34,10 @@ Split = Literal["train", "dev", "test"]
 
 @dataclass(frozen=True)
 class Training:
-    """How a model is trained."""
+    """A model and how it is trained."""
 
+    model: PreTrainedModel
+    collator: Collator
     settings: TrainSettings
     progress: bool | Callable[[StepReport], None] = True
     """Show a bar, or call this with the state of each step."""
@@ -44,15 +47,17 @@ class Training:
     """Folder of checkpoints, from which a stopped training resumes; None writes none."""
     resume: bool = True
 
-    def fit(self, model: Any, examples: Sequence[Example], collate: Any, **changes: Any) -> TrainResult:
-        """Run the training loop; `dev=` is its dev set, other keywords replace settings."""
+    def fit(
+        self, examples: Sequence[Any], *, dev: Examples | None = None, collate: Any = None, **changes: Any
+    ) -> TrainResult:
+        """Run the training loop, with another collator or changed settings if they are given."""
         from infuser.training import train
 
         return train(
-            model,
+            self.model,
             examples,
-            collate,
-            dev=changes.pop("dev", None),
+            collate or self.collator,
+            dev=dev,
             settings=replace(self.settings, **changes),
             out=self.checkpoints,
             resume=self.resume,
@@ -125,17 +130,9 @@ class Task:
         """Return the part that chooses epochs while another is scored; None holds it out of the training part."""
         return None
 
-    def fit(
-        self,
-        model: PreTrainedModel,
-        collator: Collator,
-        examples: Sequence[Example],
-        how: Training,
-        *,
-        dev: Sequence[Example] | None = None,
-    ) -> TrainResult:
+    def fit(self, training: Training, examples: Examples, dev: Examples | None = None) -> TrainResult:
         """Fine-tune the model; with a dev set it ends with the weights that are best there."""
-        return how.fit(model, examples, collator, dev=dev, metric=self.metrics[0])
+        return training.fit(examples, dev=dev, metric=self.metrics[0])
 
     def answer(
         self, model: PreTrainedModel, collator: Collator, examples: Sequence[Example], *, batch_size: int = 64
@@ -146,22 +143,13 @@ class Task:
         answers: list[Prediction] = logits_of(model, examples, collator, batch_size=batch_size).tolist()
         return answers
 
-    def solve(
-        self,
-        model: PreTrainedModel,
-        collator: Collator,
-        train: Sequence[Example],
-        asked: Sequence[Example],
-        how: Training,
-        *,
-        dev: Sequence[Example] | None = None,
-    ) -> Solved:
+    def solve(self, training: Training, train: Examples, asked: Examples, dev: Examples | None = None) -> Solved:
         """Train the model if there is something to learn from, and ask it."""
         started = time.perf_counter()
-        fitted = self.fit(model, collator, train, how, dev=dev) if self.learns else None
+        fitted = self.fit(training, train, dev) if self.learns else None
         history = [asdict(one) for one in fitted.history] if fitted else []
         trained = time.perf_counter()
-        predictions = self.answer(model, collator, asked)
+        predictions = self.answer(training.model, training.collator, asked)
         return Solved(predictions, history, trained - started, time.perf_counter() - trained, fitted)
 
     def get_metric(self, name: str) -> Metric:

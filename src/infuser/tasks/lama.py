@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal
 from infuser.errors import InputError
 from infuser.registry import TASKS
 from infuser.stats.metrics import Metric, mean_metric
-from infuser.tasks.base import Example, Prediction, Split, Task, Training
+from infuser.tasks.base import Example, Examples, Prediction, Split, Task, Training
 from infuser.tasks.lama_readers import LamaFact, Part, read_facts, read_texts
 
 if TYPE_CHECKING:
@@ -94,19 +94,11 @@ class LamaTask(Task):
         """Return the relation, its type if the set names it, and the object."""
         return {name: example[name] for name in ("relation", "type", "object") if example[name]}
 
-    def fit(
-        self,
-        model: PreTrainedModel,
-        collator: Collator,
-        examples: Sequence[Example],
-        how: Training,
-        *,
-        dev: Sequence[Example] | None = None,
-    ) -> TrainResult:
+    def fit(self, training: Training, examples: Examples, dev: Examples | None = None) -> TrainResult:
         """Train the whole model on masked words of texts and keep its last weights; `dev` is not used."""
         from infuser.tasks.masked_words import train_on_masked_words
 
-        return train_on_masked_words(model, collator, examples, how)
+        return train_on_masked_words(training, examples)
 
     def answer(
         self, model: PreTrainedModel, collator: Collator, examples: Sequence[Example], *, batch_size: int = 64

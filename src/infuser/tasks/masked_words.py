@@ -17,11 +17,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 from torch.utils.hooks import RemovableHandle
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import PreTrainedTokenizerBase
 
 from infuser.errors import HostError, InputError
-from infuser.linking.masking import Masking, MaskingCollator
-from infuser.signals import Collator
+from infuser.linking.masking import MaskingCollator
 from infuser.signals.examples import IGNORED
 from infuser.tasks.base import Example, Training
 
@@ -113,15 +112,8 @@ def _drop_links(batch: dict[str, Tensor], masked: Tensor) -> None:
         terms[~tied.any(dim=1)] = -1
 
 
-def train_on_masked_words(
-    model: PreTrainedModel,
-    collator: Collator,
-    examples: Sequence[Example],
-    how: Training,
-    *,
-    masking: Masking | None = None,
-) -> TrainResult:
+def train_on_masked_words(training: Training, examples: Sequence[Example]) -> TrainResult:
     """Train the whole model to guess masked words of texts, and keep its last weights."""
-    check_masked_head(model, collator.tokenizer)
-    with head_only_at(model, lambda batch: batch["labels"] != IGNORED):
-        return how.fit(model, examples, MaskedTexts(collator, masking))
+    check_masked_head(training.model, training.collator.tokenizer)
+    with head_only_at(training.model, lambda batch: batch["labels"] != IGNORED):
+        return training.fit(examples, collate=MaskedTexts(training.collator))

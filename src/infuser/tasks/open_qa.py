@@ -15,7 +15,7 @@ from infuser.errors import InputError
 from infuser.stats.answer_scores import exact_match, word_f1
 from infuser.stats.metrics import Metric, mean_metric
 from infuser.tables.skipped import BadRow, Place
-from infuser.tasks.base import Example, Prediction, Task, Training
+from infuser.tasks.base import Example, Examples, Prediction, Task, Training
 from infuser.tasks.span_windows import WindowCollator, read_windows, training_windows, windows_of
 
 if TYPE_CHECKING:
@@ -48,15 +48,7 @@ class OpenQa(Task):
         """Return the accepted answers."""
         return list(example["answers"])
 
-    def fit(
-        self,
-        model: PreTrainedModel,
-        collator: Collator,
-        examples: Sequence[Example],
-        how: Training,
-        *,
-        dev: Sequence[Example] | None = None,
-    ) -> TrainResult:
+    def fit(self, training: Training, examples: Examples, dev: Examples | None = None) -> TrainResult:
         """Fine-tune the model on the passages of these questions; `dev` and `patience` are ignored."""
         windows = [window for example in examples for window in training_windows(example, n_negatives=self.n_negatives)]
         if not windows:
@@ -64,7 +56,8 @@ class OpenQa(Task):
                 f"None of the {len(examples)} questions has its answer in one of its passages, so there is nothing to "
                 f"learn from. Read more of them: max_passages is {self.max_passages}."
             )
-        return how.fit(model, windows, WindowCollator(collator), metric=self.metrics[0], patience=None)
+        collate = WindowCollator(training.collator)
+        return training.fit(windows, collate=collate, metric=self.metrics[0], patience=None)
 
     def answer(
         self, model: PreTrainedModel, collator: Collator, examples: Sequence[Example], *, batch_size: int = 64
