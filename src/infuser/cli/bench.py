@@ -10,21 +10,14 @@ import typer
 from infuser.cli.bench_options import Methods, Out, PartOptions, RunOptions, SettingsFile
 from infuser.cli.bench_output import run_and_show, show_table
 from infuser.cli.console import say
-from infuser.cli.options import option_groups
+from infuser.cli.options import argument, option, option_groups
 
 app = typer.Typer(no_args_is_help=True, help="Run tasks with several methods and seeds, and compare them in one table.")
 
 
 @app.command()
 @option_groups
-def run(
-    settings: SettingsFile,
-    out: Out,
-    method: Methods = None,
-    *,
-    part: PartOptions,
-    running: RunOptions,
-) -> None:
+def run(settings: SettingsFile, out: Out, method: Methods = None, *, part: PartOptions, running: RunOptions) -> None:
     """Train and score every host, method, task and seed that a settings file names.
 
     Every finished cell is a JSON file. A run that was stopped or killed resumes where it stopped when the same command
@@ -46,11 +39,9 @@ def run(
 @option_groups
 def sweep(
     settings: SettingsFile,
-    over: Annotated[str, typer.Option(metavar="SETTING=A,B,C", help="The setting and its values: alpha=0,0.1,0.2,0.4")],
+    over: Annotated[str, option("The setting and its values: alpha=0,0.1,0.2,0.4", metavar="SETTING=A,B,C")],
     out: Out,
-    method: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The method to vary.", show_default="the only one")
-    ] = None,
+    method: Annotated[str | None, option("The method to vary.", metavar="NAME", default="the only one")] = None,
     *,
     part: PartOptions,
     running: RunOptions,
@@ -75,14 +66,10 @@ def sweep(
 def ablate(
     settings: SettingsFile,
     out: Out,
-    method: Annotated[
-        str | None, typer.Option(metavar="NAME", help="The method to take apart.", show_default="the only one")
-    ] = None,
+    method: Annotated[str | None, option("The method to take apart.", metavar="NAME", default="the only one")] = None,
     leave_out: Annotated[
         list[str] | None,
-        typer.Option(
-            "--part", metavar="NAME", help="Leave out this source or part. Repeatable.", show_default="each in turn"
-        ),
+        option("Leave out this source or part. Repeatable.", "--part", metavar="NAME", default="each in turn"),
     ] = None,
     *,
     part: PartOptions,
@@ -103,19 +90,16 @@ def ablate(
 @app.command()
 @option_groups
 def table(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run.")],
+    run: Annotated[Path, argument("Folder of a run.", metavar="RUN")],
     of: Annotated[
-        str,
-        typer.Option("--of", metavar="NAME", help="bench, or the name of a sweep or an ablation, as in sweep-alpha."),
+        str, option("bench, or the name of a sweep or an ablation, as in sweep-alpha.", metavar="NAME")
     ] = "bench",
     format: Annotated[
-        Literal["terminal", "markdown", "html", "latex", "json"], typer.Option(help="What kind of table.")
+        Literal["terminal", "markdown", "html", "latex", "json"], option("What kind of table.")
     ] = "terminal",
-    out: Annotated[Path | None, typer.Option(help="Write the table to this file.", show_default="the terminal")] = None,
+    out: Annotated[Path | None, option("Write the table to this file.", default="the terminal")] = None,
     method: Methods = None,
-    all_metrics: Annotated[
-        bool, typer.Option("--all-metrics", help="Show every metric of a task, not the first.")
-    ] = False,
+    all_metrics: Annotated[bool, option("Show every metric of a task, not the first.", "--all-metrics")] = False,
     *,
     part: PartOptions,
 ) -> None:
@@ -132,11 +116,11 @@ def table(
 
 @app.command()
 def submission(
-    run: Annotated[Path, typer.Argument(metavar="RUN", help="Folder of a run with score_on = 'test'.")],
-    out: Annotated[Path, typer.Option(help="The .zip file to write.")],
-    method: Annotated[str, typer.Option(metavar="NAME", help="The method whose answers are sent.")],
-    host: Annotated[str | None, typer.Option(metavar="NAME", help="The host.", show_default="the only one")] = None,
-    seed: Annotated[int | None, typer.Option(help="The seed.", show_default="the first")] = None,
+    run: Annotated[Path, argument("Folder of a run with score_on = 'test'.", metavar="RUN")],
+    out: Annotated[Path, option("The .zip file to write.")],
+    method: Annotated[str, option("The method whose answers are sent.", metavar="NAME")],
+    host: Annotated[str | None, option("The host.", metavar="NAME", default="the only one")] = None,
+    seed: Annotated[int | None, option("The seed.", default="the first")] = None,
 ) -> None:
     """Write the answers of a run on GLUE's hidden test parts as the test server takes them.
 

@@ -6,19 +6,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from infuser.cli.options import CacheOptions
+from infuser.cli.knowledge_options import CacheOptions
+from infuser.cli.options import argument, option
 
 if TYPE_CHECKING:
     from infuser.experiments.settings import Bench
 
-SettingsFile = Annotated[
-    Path, typer.Argument(metavar="SETTINGS", help="A settings file (.toml); see docs/guides/bench.md.")
-]
-Out = Annotated[Path, typer.Option("--out", help="Folder of the run: results, settings, tables.")]
+SettingsFile = Annotated[Path, argument("A settings file (.toml); see docs/guides/bench.md.", metavar="SETTINGS")]
+Out = Annotated[Path, option("Folder of the run: results, settings, tables.", "--out")]
 Methods = Annotated[
-    list[str] | None, typer.Option("--method", metavar="NAME", help="Only this method and the baseline. Repeatable.")
+    list[str] | None, option("Only this method and the baseline. Repeatable.", "--method", metavar="NAME")
 ]
 
 
@@ -26,8 +23,8 @@ Methods = Annotated[
 class PartOptions:
     """Which part of a bench is meant."""
 
-    task: Annotated[list[str] | None, typer.Option("--task", metavar="NAME", help="Only this task. Repeatable.")] = None
-    host: Annotated[list[str] | None, typer.Option("--host", metavar="NAME", help="Only this host. Repeatable.")] = None
+    task: Annotated[list[str] | None, option("Only this task. Repeatable.", metavar="NAME")] = None
+    host: Annotated[list[str] | None, option("Only this host. Repeatable.", metavar="NAME")] = None
 
     def of(self, bench: Bench, methods: list[str] | None = None) -> Bench:
         """Return this part of a bench."""
@@ -40,19 +37,15 @@ class PartOptions:
 class RunOptions(CacheOptions):
     """How a bench is computed."""
 
-    workers: Annotated[
-        int, typer.Option("--workers", min=1, help="Processes on this machine, one cell each; they share the threads.")
-    ] = 1
+    workers: Annotated[int, option("Processes on this machine, one cell each; they share the threads.", min=1)] = 1
     together: Annotated[
         bool,
-        typer.Option(
+        option(
+            "Under accelerate or torchrun: all processes train each cell together, instead of one cell each.",
             "--together",
-            help="Under accelerate or torchrun: all processes train each cell together, instead of one cell each.",
         ),
     ] = False
-    seeds: Annotated[
-        int | None, typer.Option("--seeds", min=1, help="So many seeds: 0, 1, ...", show_default="those of the file")
-    ] = None
+    seeds: Annotated[int | None, option("So many seeds: 0, 1, ...", min=1, default="those of the file")] = None
 
     def seeded(self, bench: Bench) -> Bench:
         """Return a bench with so many seeds."""

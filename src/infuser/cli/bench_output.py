@@ -6,11 +6,10 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import typer
 from rich.console import Console
 
 from infuser.cli.bench_options import RunOptions
-from infuser.cli.console import loading, say
+from infuser.cli.console import loading, resumable, say
 from infuser.errors import InputError
 from infuser.files import write_whole
 from infuser.progress import progress_bar
@@ -24,7 +23,7 @@ if TYPE_CHECKING:
 
 def run_and_show(bench: Bench, out: Path, name: str, running: RunOptions, *, whole: Bench | None = None) -> None:
     """Compute a bench, or a part of a whole one, and show its table."""
-    with loading(Console(stderr=True), "torch and transformers"):
+    with loading("torch and transformers"):
         from infuser.experiments.grid import keep_settings, planned, run_bench
         from infuser.experiments.run import is_first_process, launched_processes
         from infuser.experiments.run_folder import Results
@@ -44,13 +43,10 @@ def run_and_show(bench: Bench, out: Path, name: str, running: RunOptions, *, who
             if report is None and first:
                 say(f"  {cell}: done")
 
-        try:
+        with resumable("Finished cells stay; the same command resumes with the others."):
             run_bench(
                 bench, out, workers=running.workers, together=running.together, cache=running.folder(), progress=show
             )
-        except KeyboardInterrupt as error:
-            say("\nStopped. Finished cells stay; the same command resumes with the others.")
-            raise typer.Exit(130) from error
     if first:
         _show_speed(results, [cell for cell in plan if cell not in known], time.monotonic() - started, n_processes)
         show_table(out, bench, format="terminal")

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Literal
 import typer
 
 from infuser.cli.console import print_json, print_table, say, size_of, skipping
-from infuser.cli.options import AsJson, Strict
+from infuser.cli.options import AsJson, Paths, Strict, argument, option
 from infuser.errors import InputError
 from infuser.progress import progress_bar
 from infuser.words import counted
@@ -27,35 +27,30 @@ _ASSETS = "Ready-made knowledge, fetched: wikidata-small, wordnet, conceptnet, b
 
 
 def _input(help: str, metavar: str = "FILE") -> Any:
-    return typer.Option(metavar=metavar, help=help, rich_help_panel=_INPUTS, show_default=False)
+    return option(help, metavar=metavar, panel=_INPUTS)
 
 
 def _files(help: str, metavar: str = "FILE") -> Any:
     return _input(f"{help} Repeatable.", metavar)
 
 
-Paths = list[Path] | None
-
-
 @app.command()
 def build(
-    out: Annotated[Path, typer.Option(help="Folder to write.", show_default=False)],
+    out: Annotated[Path, option("Folder to write.")],
     counts: Annotated[Paths, _files("Table of mention, entity, count: .tsv, .csv, .jsonl, .parquet.")] = None,
     names: Annotated[Paths, _files("Table of entities: id, label, aliases, count. Each name is a mention.")] = None,
     graph: Annotated[Paths, _files("Labels and aliases of a graph (`infuser graph build`).", "DIR")] = None,
     tagged: Annotated[Paths, _files(_TAGGED)] = None,
     knowbert: Annotated[Paths, _files(_KNOWBERT)] = None,
     knowbert_entity: Annotated[
-        Literal["name", "id"],
-        typer.Option(help="Which of the two is the entity in --knowbert files.", rich_help_panel=_INPUTS),
+        Literal["name", "id"], option("Which of the two is the entity in --knowbert files.", panel=_INPUTS)
     ] = "name",
     knowbert_wordnet: Annotated[Paths, _files("KnowBERT's WordNet entities, .jsonl.")] = None,
     ernie: Annotated[
-        tuple[Path, Path] | None,
-        _input("ERNIE's two files: entity2id.txt and entity_map.txt.", "ENTITY2ID ENTITY_MAP"),
+        tuple[Path, Path] | None, _input("ERNIE's two files: entity2id.txt and entity_map.txt.", "ENTITY2ID ENTITY_MAP")
     ] = None,
     asset: Annotated[list[str] | None, _files(_ASSETS, "NAME")] = None,
-    alias_weight: Annotated[float, typer.Option(help="What an alias counts when a label counts 1.")] = 0.5,
+    alias_weight: Annotated[float, option("What an alias counts when a label counts 1.")] = 0.5,
     strict: Strict = False,
 ) -> None:
     """Build candidates from names, counts, tagged texts or the files of KnowBERT and ERNIE.
@@ -103,16 +98,14 @@ def build(
 
 @app.command()
 def lookup(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="What `build` wrote.", show_default=False)],
-    mention: Annotated[str | None, typer.Argument(help="A name to look up.", show_default=False)] = None,
-    text: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="Find the mentions of a text instead.", show_default=False)
-    ] = None,
-    n_candidates: Annotated[int, typer.Option("-n", "--n-candidates", min=1, help="Candidates per mention.")] = 30,
-    max_words: Annotated[int, typer.Option(min=1, help="Words of a mention in --text, at most.")] = 5,
-    longest: Annotated[bool, typer.Option("--longest", help="Leave out mentions that overlap longer ones.")] = False,
-    fold_case: Annotated[bool, typer.Option(help="Find names in any case.")] = True,
-    fold_accents: Annotated[bool, typer.Option(help="Find names without their accents too.")] = True,
+    folder: Annotated[Path, argument("What `build` wrote.", metavar="DIR")],
+    mention: Annotated[str | None, argument("A name to look up.")] = None,
+    text: Annotated[str | None, option("Find the mentions of a text instead.", metavar="TEXT")] = None,
+    n_candidates: Annotated[int, option("Candidates per mention.", "-n", "--n-candidates", min=1)] = 30,
+    max_words: Annotated[int, option("Words of a mention in --text, at most.", min=1)] = 5,
+    longest: Annotated[bool, option("Leave out mentions that overlap longer ones.", "--longest")] = False,
+    fold_case: Annotated[bool, option("Find names in any case.")] = True,
+    fold_accents: Annotated[bool, option("Find names without their accents too.")] = True,
     as_json: AsJson = False,
 ) -> None:
     """Show what a name may mean, or the mentions of a text, with prior probabilities.

@@ -16,6 +16,7 @@ from rich.table import Table
 
 if TYPE_CHECKING:
     from infuser.tables.skipped import Skipped
+    from infuser.training import StepReport
 
 
 def say(message: str, *, style: str | None = None, err: bool = False) -> None:
@@ -70,6 +71,13 @@ def print_fields(fields: Mapping[str, object], *, title: str | None = None) -> N
     Console().print(table, markup=False, highlight=False)
 
 
+def print_finding(sentence: str, notes: Iterable[str]) -> None:
+    """Print the result of an analysis in a sentence, and its notes."""
+    say(f"\n{sentence}", style="bold")
+    for note in notes:
+        say(f"  {note}", style="yellow")
+
+
 def print_next_steps(steps: Sequence[str]) -> None:
     """Print commands to try next, which can be copied."""
     if steps:
@@ -101,9 +109,9 @@ def print_skipped(skipped: Skipped) -> None:
 
 
 @contextmanager
-def loading(console: Console, what: str) -> Iterator[Callable[[str, int, int], None]]:
+def loading(what: str, *, quiet: bool = False) -> Iterator[Callable[[str, int, int], None]]:
     """Show that something is loaded, without transformers' own warnings; yield a `progress` for what is fetched."""
-    with console.status(f"Loading {what}") as status:
+    with Console(stderr=True, quiet=quiet).status(f"Loading {what}") as status:
         from transformers.utils import logging as transformers_logging
 
         logging.getLogger("huggingface_hub").setLevel("ERROR")  # it logs every attempt to connect
@@ -116,13 +124,20 @@ def loading(console: Console, what: str) -> Iterator[Callable[[str, int, int], N
         yield report
 
 
+def training_progress() -> bool | Callable[[StepReport], None]:
+    """Return how training reports its steps: a bar on a terminal, lines in log files."""
+    from infuser.training.steps import print_steps
+
+    return True if Console(stderr=True).is_terminal else print_steps
+
+
 @contextmanager
-def resumable() -> Iterator[None]:
-    """End a stopped command with exit code 130 and say that it can be resumed."""
+def resumable(then: str = "The same command resumes from the last checkpoint.") -> Iterator[None]:
+    """End a stopped command with exit code 130 and say what happens if it is run again."""
     try:
         yield
     except KeyboardInterrupt as error:
-        say("\nStopped. The same command resumes from the last checkpoint.", err=True)
+        say(f"\nStopped. {then}", err=True)
         raise typer.Exit(130) from error
 
 

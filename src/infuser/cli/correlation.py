@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Literal
+from functools import partial
+from typing import Annotated, Literal
 
 import typer
 
-from infuser.cli.console import print_skipped, say
+from infuser.cli.console import print_skipped, resumable
 from infuser.cli.correlation_show import Out, ScoringOptions, plot, print_built, score, show
 from infuser.cli.knowledge_options import EngineOptions
-from infuser.cli.options import Strict, option_groups
+from infuser.cli.options import Strict, argument, option, option_groups
 from infuser.errors import InputError
 from infuser.progress import progress_bar
 
@@ -25,12 +26,10 @@ app.command()(show)
 app.command()(score)
 app.command()(plot)
 
-_COUNT = "What is counted"
 _SIZES = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
 
-def _counted(help: str, **settings: Any) -> Any:
-    return typer.Option(help=help, rich_help_panel=_COUNT, **settings)
+_counted = partial(option, panel="What is counted")
 
 
 @app.command()
@@ -38,10 +37,9 @@ def _counted(help: str, **settings: Any) -> Any:
 def build(
     corpus: Annotated[
         list[str],
-        typer.Argument(
+        argument(
+            "Files or folders: .txt (a text per line) .csv .tsv .jsonl .parquet, packed as .gz or .zst or not.",
             metavar="CORPUS",
-            help="Files or folders: .txt (a text per line) .csv .tsv .jsonl .parquet, packed as .gz or .zst or not.",
-            show_default=False,
         ),
     ],
     out: Out,
@@ -63,12 +61,11 @@ def build(
     pair_column: Annotated[str, _counted("Column of the right texts of --unit pair.")] = "pair",
     format: Annotated[
         Literal["text", "csv", "tsv", "jsonl", "parquet"] | None,
-        _counted("What the files are.", show_default="by their names"),
+        _counted("What the files are.", default="by their names"),
     ] = None,
-    memory: Annotated[str, typer.Option(metavar="SIZE", help="How much memory it may take: 500M, 4G.")] = "2G",
+    memory: Annotated[str, option("How much memory it may take: 500M, 4G.", metavar="SIZE")] = "2G",
     workers: Annotated[
-        int | None,
-        typer.Option(min=0, help="Processes that count.", show_default="one per core that memory allows"),
+        int | None, option("Processes that count.", min=0, default="one per core that memory allows")
     ] = None,
     strict: Strict = False,
     *,
@@ -92,27 +89,23 @@ def build(
     from infuser.knowledge.counting.build import build_correlation
 
     counting = Counting(unit, window, min_count, min_pairs, max_words, read_stop_words(stop_words))
-    with progress_bar() as bar:
-        try:
-            store = build_correlation(
-                corpus,
-                out,
-                counting,
-                scoring.read(),
-                columns=(text_column, pair_column)[: counting.n_sides],
-                format=format,
-                engine=engine.engine,
-                master=engine.master,
-                memory=_bytes(memory),
-                workers=workers,
-                strict=strict,
-                restart=engine.restart,
-                progress=bar.report,
-            )
-        except KeyboardInterrupt as error:
-            again = "resumes from here" if engine.engine == "local" else "starts again"
-            say(f"\nStopped. The same command {again}.", err=True)
-            raise typer.Exit(130) from error
+    again = "resumes from here" if engine.engine == "local" else "starts again"
+    with resumable(f"The same command {again}."), progress_bar() as bar:
+        store = build_correlation(
+            corpus,
+            out,
+            counting,
+            scoring.read(),
+            columns=(text_column, pair_column)[: counting.n_sides],
+            format=format,
+            engine=engine.engine,
+            master=engine.master,
+            memory=_bytes(memory),
+            workers=workers,
+            strict=strict,
+            restart=engine.restart,
+            progress=bar.report,
+        )
     print_skipped(store.skipped)
     print_built(store, out)
 

@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
-
-import typer
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from infuser.cli.console import print_json, print_table, say, size_of, warn
-from infuser.cli.options import AsJson, option_groups
+from infuser.cli.options import AsJson, argument, option, option_groups
 from infuser.words import counted
 
 if TYPE_CHECKING:
     from infuser.knowledge.correlation.scores import Scoring
     from infuser.knowledge.correlation.store import CorrelationStore
 
-Folder = Annotated[
-    Path, typer.Argument(metavar="DIR", help="A folder that `infuser correlation build` wrote.", show_default=False)
-]
+Folder = Annotated[Path, argument("A folder that `infuser correlation build` wrote.", metavar="DIR")]
 
-Out = Annotated[Path, typer.Option(help="Folder to write; an older correlation there is replaced.", show_default=False)]
+Out = Annotated[Path, option("Folder to write; an older correlation there is replaced.")]
 
 
-def _scores(help: str, **limits: Any) -> Any:
-    return typer.Option(help=help, rich_help_panel="How it is scored", **limits)
+_scores = partial(option, panel="How it is scored")
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,8 +35,7 @@ class ScoringOptions:
         ),
     ] = "npmi"
     smoothing: Annotated[
-        float,
-        _scores("Added to what was seen and to what chance would give: 0.5 shrinks what was seen rarely.", min=0),
+        float, _scores("Added to what was seen and to what chance would give: 0.5 shrinks what was seen rarely.", min=0)
     ] = 0.0
     context_power: Annotated[
         float, _scores("Raise counts to this power for chance: 0.75 tames rare words.", min=0.01, max=1)
@@ -69,11 +64,11 @@ def score(folder: Folder, out: Out, *, scoring: ScoringOptions) -> None:
 
 def show(
     folder: Folder,
-    term: Annotated[str, typer.Argument(metavar="TERM", help="A word.", show_default=False)],
-    top: Annotated[int, typer.Option(min=1, help="How many neighbours.")] = 20,
+    term: Annotated[str, argument("A word.", metavar="TERM")],
+    top: Annotated[int, option("How many neighbours.", min=1)] = 20,
     side: Annotated[
         Literal["left", "right"] | None,
-        typer.Option(help="Of a table of pairs: the side of the word.", show_default="where it is seen more often"),
+        option("Of a table of pairs: the side of the word.", default="where it is seen more often"),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -104,8 +99,8 @@ def show(
 
 def plot(
     folder: Folder,
-    out: Annotated[Path, typer.Option(help="Picture to write: .png, .svg or .pdf.")] = Path("correlation.png"),
-    pairs: Annotated[int, typer.Option(min=1, help="How many pairs to draw, spread evenly over all.")] = 20_000,
+    out: Annotated[Path, option("Picture to write: .png, .svg or .pdf.")] = Path("correlation.png"),
+    pairs: Annotated[int, option("How many pairs to draw, spread evenly over all.", min=1)] = 20_000,
 ) -> None:
     """Plot scores against how often words are seen: rare words score high, often by accident.
 

@@ -8,11 +8,11 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
 from rich.console import Console
 from rich.panel import Panel
 
 from infuser.cli.console import loading, print_next_steps, say
+from infuser.cli.options import option
 from infuser.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -45,18 +45,16 @@ _CORRELATION = {
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="Where the report, the runs and the trained models go.")] = Path(
-        "runs/demo"
-    ),
-    seeds: Annotated[int, typer.Option(min=1, help="How often each arm is trained.")] = 3,
-    pairs: Annotated[int, typer.Option(min=200, help="Query-ad pairs to train on.")] = 1000,
-    epochs: Annotated[int, typer.Option(min=1, help="How often each pair is seen.")] = 4,
+    out: Annotated[Path, option("Where the report, the runs and the trained models go.")] = Path("runs/demo"),
+    seeds: Annotated[int, option("How often each arm is trained.", min=1)] = 3,
+    pairs: Annotated[int, option("Query-ad pairs to train on.", min=200)] = 1000,
+    epochs: Annotated[int, option("How often each pair is seen.", min=1)] = 4,
     correlation: Annotated[
         str | None,
-        typer.Option(
-            metavar="glosses|DIR",
-            help="Use term correlation instead of the graph: counted in WordNet's glosses, or a folder that `infuser "
+        option(
+            "Use term correlation instead of the graph: counted in WordNet's glosses, or a folder that `infuser "
             "correlation build` made.",
+            metavar="glosses|DIR",
         ),
     ] = None,
 ) -> None:
@@ -73,7 +71,7 @@ def demo(
     what = _WHAT.format(**(_GRAPH if correlation is None else _CORRELATION))
     Console().print(Panel(what, title="Infuser demo", title_align="left"))
     say("1/3 Fetching the encoder and WordNet (once; digests are checked) and building the task")
-    with loading(Console(stderr=True), "libraries") as fetching:
+    with loading("libraries") as fetching:
         from infuser.demo import LABELS, Demo
         from infuser.reports.table import terminal_table
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
 from rich.console import Console
 
-from infuser.cli.console import loading, print_table, say
-from infuser.cli.options import CacheOptions, option_groups
+from infuser.cli.console import loading, print_finding, print_table, resumable, say, training_progress
+from infuser.cli.knowledge_options import CacheOptions
+from infuser.cli.options import argument, option, option_groups
 from infuser.cli.train_output import Coverage
 
 if TYPE_CHECKING:
@@ -19,40 +19,33 @@ if TYPE_CHECKING:
 @option_groups
 def diagnose(
     runs: Annotated[
-        list[Path],
-        typer.Argument(metavar="RUN...", help="Folders of `infuser train`: infused, and plain or placebo if you have."),
+        list[Path], argument("Folders of `infuser train`: infused, and plain or placebo if you have.", metavar="RUN...")
     ],
     data: Annotated[
-        Path | None,
-        typer.Option(help="Test examples, with the columns of the training file.", show_default="the dev examples"),
+        Path | None, option("Test examples, with the columns of the training file.", default="the dev examples")
     ] = None,
     frequencies: Annotated[
         Path | None,
-        typer.Option(
-            help="In how many texts each entity occurs: a folder that `infuser annotate` wrote.",
-            show_default="counted in the training texts",
+        option(
+            "In how many texts each entity occurs: a folder that `infuser annotate` wrote.",
+            default="counted in the training texts",
         ),
     ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option(help="Folder for diagnosis.html and diagnosis.json.", show_default="RUN/diagnose"),
-    ] = None,
+    out: Annotated[Path | None, option("Folder for diagnosis.html and diagnosis.json.", default="RUN/diagnose")] = None,
     no_training: Annotated[
-        bool, typer.Option("--no-training", help="Leave out what takes training instead of training it.")
+        bool, option("Leave out what takes training instead of training it.", "--no-training")
     ] = False,
     sizes: Annotated[
         list[float] | None,
-        typer.Option(
+        option(
+            "Train on this share of the examples too, to compare features. Repeatable.",
             metavar="SHARE",
-            help="Train on this share of the examples too, to compare features. Repeatable.",
-            show_default="0.1, 0.3",
+            default="0.1, 0.3",
         ),
     ] = None,
     corrupt: Annotated[
         list[float] | None,
-        typer.Option(
-            metavar="SHARE", help="Take this share of entities for others. Repeatable.", show_default="0.1 to 0.5"
-        ),
+        option("Take this share of entities for others. Repeatable.", metavar="SHARE", default="0.1 to 0.5"),
     ] = None,
     *,
     cache: CacheOptions,
@@ -62,21 +55,19 @@ def diagnose(
     Compares infused runs with the same training without knowledge and with
     a placebo, seed by seed. Runs of several seeds are named together; what
     is missing is trained as they were and kept in RUN/diagnose, so a command
-    that was stopped goes on when it is run again. One seed is no evidence.
+    that was stopped resumes when it is run again. One seed is no evidence.
 
     Examples:
       infuser diagnose runs/mine-0 runs/mine-1 runs/mine-2 --data test.csv
       infuser diagnose runs/mine runs/plain runs/placebo --no-training
     """
-    shown = Console(stderr=True)
     folder = cache.folder()
-    try:
-        with loading(shown, "torch and transformers"):
+    with resumable("The same command resumes with what is trained."):
+        with loading("torch and transformers"):
             from infuser.analysis.diagnose.diagnose import SHARES, SIZES
             from infuser.analysis.diagnose.diagnose import diagnose as diagnose_runs
             from infuser.analysis.diagnose.runs import FOLDER
             from infuser.reports.diagnosis_page import write_diagnosis
-            from infuser.training.steps import print_steps
 
         found = diagnose_runs(
             runs,
@@ -88,20 +79,15 @@ def diagnose(
             cache=folder,
             report=lambda line: say(line, err=True),
             coverage=Coverage().print,
-            progress=True if shown.is_terminal else print_steps,
+            progress=training_progress(),
         )
-    except KeyboardInterrupt as error:
-        say("\nStopped. The same command goes on with what is trained.", err=True)
-        raise typer.Exit(130) from error
     page = write_diagnosis(found, out or runs[0] / FOLDER)
     _print_diagnosis(found)
     say(f"\nPage: {page}")
 
 
 def _print_diagnosis(found: Diagnosis) -> None:
-    say(f"\n{found.sentence}", style="bold")
-    for note in found.notes:
-        say(f"  {note}", style="yellow")
+    print_finding(found.sentence, found.notes)
     if found.comparison is not None:
         from infuser.reports.table import terminal_table
 

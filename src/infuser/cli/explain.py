@@ -5,11 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-from rich.console import Console
-
 from infuser.cli.console import loading, print_json, print_table, say
-from infuser.cli.options import SourceOptions, option_groups
+from infuser.cli.knowledge_options import SourceOptions
+from infuser.cli.options import argument, option, option_groups
 from infuser.errors import InputError
 from infuser.words import counted
 
@@ -24,30 +22,23 @@ _MOST_LINES = 20
 def explain(
     model: Annotated[
         str,
-        typer.Argument(
-            help="Folder that `infuser train` wrote; or a checkpoint, infused on the fly with the knowledge named."
-        ),
+        argument("Folder that `infuser train` wrote; or a checkpoint, infused on the fly with the knowledge named."),
     ],
-    text: Annotated[str, typer.Option(help="The text.", show_default=False)],
-    pair: Annotated[str | None, typer.Option(help="The other side of a sentence pair.", show_default=False)] = None,
+    text: Annotated[str, option("The text.")],
+    pair: Annotated[str | None, option("The other side of a sentence pair.")] = None,
     layer: Annotated[
         str,
-        typer.Option(
+        option(
+            "Layer whose attention is drawn, from 0; -1 is the last. Or the layer and head that change most.",
             metavar="N|strongest",
-            help="Layer whose attention is drawn, from 0; -1 is the last. Or the layer and head that change most.",
         ),
     ] = "-1",
-    head: Annotated[
-        str, typer.Option(metavar="N|mean", help="Head of that layer, from 0, or the mean over heads.")
-    ] = "mean",
+    head: Annotated[str, option("Head of that layer, from 0, or the mean over heads.", metavar="N|mean")] = "mean",
     off: Annotated[
-        list[str] | None,
-        typer.Option(metavar="SOURCE", help="Leave a source out, by its name; may be repeated.", show_default=False),
+        list[str] | None, option("Leave a source out, by its name; may be repeated.", metavar="SOURCE")
     ] = None,
-    as_json: Annotated[
-        bool, typer.Option("--json", help="Print everything as JSON instead, and draw nothing.")
-    ] = False,
-    out: Annotated[Path, typer.Option(help="Folder for explanation.png and explanation.html.")] = Path("runs/explain"),
+    as_json: Annotated[bool, option("Print everything as JSON instead, and draw nothing.", "--json")] = False,
+    out: Annotated[Path, option("Folder for explanation.png and explanation.html.")] = Path("runs/explain"),
     *,
     sources: SourceOptions,
 ) -> None:
@@ -64,7 +55,7 @@ def explain(
     """
     which, where = _number("head", head, "mean"), _number("layer", layer, "strongest")
     named = sources.read()
-    with loading(Console(stderr=True), "the model") as progress:
+    with loading("the model") as progress:
         from infuser.analysis.explain import explain as explain_text
         from infuser.hosts.checkpoints import is_infused
         from infuser.opening import open_infused

@@ -9,7 +9,7 @@ import typer
 
 from infuser.cli.console import print_table, say, size_of, skipping
 from infuser.cli.knowledge_options import NameOptions
-from infuser.cli.options import Strict, option_groups
+from infuser.cli.options import Paths, Strict, argument, option, option_groups
 from infuser.progress import progress_bar
 from infuser.words import counted
 
@@ -21,23 +21,15 @@ app = typer.Typer(
 )
 
 Files = Annotated[
-    list[Path] | None,
-    typer.Argument(
-        metavar="[FILE]...",
-        help="Lists of names: name, or name<TAB>label, or name<TAB>label<TAB>id (.csv: commas).",
-        show_default=False,
-    ),
+    Paths,
+    argument("Lists of names: name, or name<TAB>label, or name<TAB>label<TAB>id (.csv: commas).", metavar="[FILE]..."),
 ]
 
 
 @app.command()
 @option_groups
 def build(
-    out: Annotated[Path, typer.Option(help="Folder to write.", show_default=False)],
-    files: Files = None,
-    strict: Strict = False,
-    *,
-    names: NameOptions,
+    out: Annotated[Path, option("Folder to write.")], files: Files = None, strict: Strict = False, *, names: NameOptions
 ) -> None:
     """Build a gazetteer from lists of names, tables of entities or ready-made knowledge.
 
@@ -58,9 +50,9 @@ def build(
 
 @app.command()
 def find(
-    folder: Annotated[Path, typer.Argument(help="A gazetteer.", show_default=False)],
-    text: Annotated[str, typer.Argument(help="Text to search.", show_default=False)],
-    overlaps: Annotated[bool, typer.Option("--overlaps", help="Show mentions inside others too.")] = False,
+    folder: Annotated[Path, argument("A gazetteer.")],
+    text: Annotated[str, argument("Text to search.")],
+    overlaps: Annotated[bool, option("Show mentions inside others too.", "--overlaps")] = False,
 ) -> None:
     """Show which names of a gazetteer a text mentions.
 

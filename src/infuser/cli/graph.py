@@ -10,7 +10,7 @@ import typer
 from infuser.cli.console import say, size_of, skipping, warn
 from infuser.cli.graph_show import info, show
 from infuser.cli.knowledge_options import NameOptions
-from infuser.cli.options import Strict, option_groups
+from infuser.cli.options import Paths, Strict, argument, option, option_groups
 from infuser.progress import progress_bar
 from infuser.words import counted
 
@@ -25,20 +25,16 @@ app.command()(info)
 app.command()(show)
 
 Files = Annotated[
-    list[Path] | None,
-    typer.Argument(
-        metavar="FILE",
-        help="Triples or entities: .tsv .csv .jsonl .parquet .nt .ttl, a ConceptNet dump, WordNet's folder.",
-        show_default=False,
+    Paths,
+    argument(
+        "Triples or entities: .tsv .csv .jsonl .parquet .nt .ttl, a ConceptNet dump, WordNet's folder.", metavar="FILE"
     ),
 ]
 LabelBefore = Annotated[
     str,
-    typer.Option(
+    option(
+        "In --entities files a label ends here and its description begins: ', ' for \"saxony, an area in Germany\".",
         metavar="TEXT",
-        help="In --entities files a label ends here and its description begins: ', ' for \"saxony, an area in "
-        'Germany".',
-        show_default=False,
     ),
 ]
 
@@ -46,20 +42,17 @@ LabelBefore = Annotated[
 @app.command()
 @option_groups
 def build(
-    out: Annotated[Path, typer.Option(help="Folder to write; an older graph there is replaced.", show_default=False)],
+    out: Annotated[Path, option("Folder to write; an older graph there is replaced.")],
     files: Files = None,
     format: Annotated[
-        str | None, typer.Option(help="table, rdf, conceptnet or wordnet.", show_default="by the names of the files")
+        str | None, option("table, rdf, conceptnet or wordnet.", default="by the names of the files")
     ] = None,
     order: Annotated[
-        str | None,
-        typer.Option(help="Columns of triples in tables without a header: hrt, rht, hrtw ...", show_default="hrt"),
+        str | None, option("Columns of triples in tables without a header: hrt, rht, hrtw ...", default="hrt")
     ] = None,
     label_before: LabelBefore = "",
     strict: Strict = False,
-    landmarks: Annotated[
-        int, typer.Option(help="Hubs to which all distances are kept: one byte per entity each.", min=0)
-    ] = 32,
+    landmarks: Annotated[int, option("Hubs to which all distances are kept: one byte per entity each.", min=0)] = 32,
     *,
     names: NameOptions,
 ) -> None:

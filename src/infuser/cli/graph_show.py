@@ -5,10 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from infuser.cli.console import print_fields, print_json, print_table, say, size_of
-from infuser.cli.options import AsJson
+from infuser.cli.options import AsJson, argument, option
 from infuser.words import counted
 
 if TYPE_CHECKING:
@@ -16,9 +14,7 @@ if TYPE_CHECKING:
 
 _MOST_RELATIONS = 15
 
-Folder = Annotated[
-    Path, typer.Argument(metavar="DIR", help="A folder that `infuser graph build` wrote.", show_default=False)
-]
+Folder = Annotated[Path, argument("A folder that `infuser graph build` wrote.", metavar="DIR")]
 
 
 def info(folder: Folder, as_json: AsJson = False) -> None:
@@ -66,8 +62,8 @@ def info(folder: Folder, as_json: AsJson = False) -> None:
 
 def show(
     folder: Folder,
-    entity: Annotated[str, typer.Argument(metavar="ENTITY", help="Its id or one of its names.", show_default=False)],
-    edges: Annotated[int, typer.Option(help="How many edges to show.", min=0)] = 20,
+    entity: Annotated[str, argument("Its id or one of its names.", metavar="ENTITY")],
+    edges: Annotated[int, option("How many edges to show.", min=0)] = 20,
     as_json: AsJson = False,
 ) -> None:
     """Show an entity: label, aliases, description, types, edges.

@@ -7,11 +7,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-from rich.console import Console
-
 from infuser.cli.console import loading, print_table, say
-from infuser.cli.options import option_groups
+from infuser.cli.options import argument, option, option_groups
 from infuser.cli.text_files import TextFileOptions
 from infuser.words import counted
 
@@ -21,26 +18,24 @@ if TYPE_CHECKING:
 
 @option_groups
 def link(
-    model: Annotated[str, typer.Argument(help="Folder with a linker: RUN/model of `infuser linker train`.")],
+    model: Annotated[str, argument("Folder with a linker: RUN/model of `infuser linker train`.")],
     *,
     texts: TextFileOptions,
     everything: Annotated[
-        bool, typer.Option("--all", help="Write mentions too that are linked to nothing: their id is null.")
+        bool, option("Write mentions too that are linked to nothing: their id is null.", "--all")
     ] = False,
-    candidates: Annotated[int, typer.Option(min=0, help="Candidates to write for each mention; 0 writes none.")] = 5,
+    candidates: Annotated[int, option("Candidates to write for each mention; 0 writes none.", min=0)] = 5,
     threshold: Annotated[
-        float | None,
-        typer.Option(help="Link mentions whose best score is at least this.", show_default="the model's own"),
+        float | None, option("Link mentions whose best score is at least this.", default="the model's own")
     ] = None,
     labels: Annotated[
         Path | None,
-        typer.Option(
+        option(
+            "What entities are called: a folder of `infuser graph build`, or a table of id and label.",
             metavar="DIR|FILE",
-            help="What entities are called: a folder of `infuser graph build`, or a table of id and label.",
-            show_default=False,
         ),
     ] = None,
-    batch_size: Annotated[int, typer.Option(min=1, help="Texts that are read at once.")] = 32,
+    batch_size: Annotated[int, option("Texts that are read at once.", min=1)] = 32,
 ) -> None:
     """Link the mentions in texts to the entities they mean.
 
@@ -55,7 +50,7 @@ def link(
       infuser link RUN/model a.txt b.txt --all --candidates 0 > links.jsonl
     """
     n_texts = texts.count()
-    with loading(Console(stderr=True), "the model"):
+    with loading("the model"):
         from infuser.linking.inference import find_mentions, iter_mentions, load_linker
         from infuser.linking.texts import read_labels
 

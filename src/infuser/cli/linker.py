@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from infuser.cli.console import loading, print_json
 from infuser.cli.linker_options import LinkFormat, print_scores, read_linked
 from infuser.cli.linker_pretrain import pretrain
 from infuser.cli.linker_train import train
+from infuser.cli.options import argument, option
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -27,21 +27,19 @@ app.command()(pretrain)
 
 @app.command()
 def evaluate(
-    model: Annotated[str, typer.Argument(help="Folder with a linker: RUN/model of `infuser linker train`.")],
+    model: Annotated[str, argument("Folder with a linker: RUN/model of `infuser linker train`.")],
     files: Annotated[
-        list[Path], typer.Argument(metavar="FILE...", help="Texts whose links are known: JSON lines, ELEVANT, AIDA.")
+        list[Path], argument("Texts whose links are known: JSON lines, ELEVANT, AIDA.", metavar="FILE...")
     ],
     base: Annotated[
-        str | None,
-        typer.Option(help="The knowledge base whose entities the files name.", show_default="the only one"),
+        str | None, option("The knowledge base whose entities the files name.", default="the only one")
     ] = None,
     format: LinkFormat = "auto",
     threshold: Annotated[
-        float | None,
-        typer.Option(help="Link mentions whose best score is at least this.", show_default="the model's own"),
+        float | None, option("Link mentions whose best score is at least this.", default="the model's own")
     ] = None,
-    batch_size: Annotated[int, typer.Option(min=1, help="Texts that are read at once.")] = 32,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, with the counts of every document.")] = False,
+    batch_size: Annotated[int, option("Texts that are read at once.", min=1)] = 32,
+    as_json: Annotated[bool, option("Print JSON, with the counts of every document.", "--json")] = False,
 ) -> None:
     """Measure a linker, strictly: every gold mention counts, found or not.
 
@@ -52,7 +50,7 @@ def evaluate(
     Example:
       infuser linker evaluate runs/linker/model test.jsonl
     """
-    with loading(Console(stderr=True), "the model"):
+    with loading("the model"):
         from infuser.linking.evaluation import evaluate_linker
         from infuser.linking.inference import choose_base, load_linker
 

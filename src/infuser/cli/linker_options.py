@@ -2,47 +2,40 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import typer
-from rich.console import Console
-
 from infuser.cli.console import print_skipped, print_table, say, with_interval
+from infuser.cli.options import option
 from infuser.words import counted
 
 if TYPE_CHECKING:
     from infuser.linking.examples import LinkedText
     from infuser.linking.scores import LinkScores
     from infuser.sources import KnowledgeBase
-    from infuser.training import StepReport, TrainResult
+    from infuser.training import TrainResult
 
 LinkFormat = Annotated[
     Literal["auto", "jsonl", "elevant", "aida", "knowbert"],
-    typer.Option("--format", help="How links are written; auto looks at the first line of each file."),
+    option("How links are written; auto looks at the first line of each file.", "--format"),
 ]
 Loss = Annotated[
     Literal["margin", "softmax"],
-    typer.Option(
-        help="margin: the right candidate above the threshold, wrong ones below. softmax: the right one above the "
+    option(
+        "margin: the right candidate above the threshold, wrong ones below. softmax: the right one above the "
         "others; it never learns that a mention means none of its candidates."
     ),
 ]
-OutFolder = Annotated[Path, typer.Option(help="Folder for the model, the record of the run and its checkpoints.")]
-Restart = Annotated[bool, typer.Option("--restart", help="Start anew instead of resuming from a checkpoint.")]
-TextColumn = Annotated[str, typer.Option(help="Column that holds the text.")]
-TextLimit = Annotated[
-    int | None, typer.Option(min=1, help="Read so many texts of --corpus, at most.", show_default="all of them")
-]
+OutFolder = Annotated[Path, option("Folder for the model, the record of the run and its checkpoints.")]
+Restart = Annotated[bool, option("Start anew instead of resuming from a checkpoint.", "--restart")]
+TextColumn = Annotated[str, option("Column that holds the text.")]
+TextLimit = Annotated[int | None, option("Read so many texts of --corpus, at most.", min=1, default="all of them")]
 
 
-def setting(help: str, **options: Any) -> Any:
-    """Return an option of the panel "Training"."""
-    return typer.Option(help=help, rich_help_panel="Training", **options)
-
-
+setting = partial(option, panel="Training")
 BatchSize = Annotated[int, setting("Texts per batch.", min=1)]
 Workers = Annotated[int, setting("Processes that prepare batches in the background.")]
 
@@ -51,12 +44,10 @@ Workers = Annotated[int, setting("Processes that prepare batches in the backgrou
 class BaseOptions:
     """The knowledge base of a linker."""
 
-    candidates: Annotated[Path, typer.Option(metavar="DIR", help="What mentions may mean: `infuser candidates build`.")]
-    vectors: Annotated[Path, typer.Option(metavar="DIR", help="The entities' vectors: `infuser vectors build`.")]
-    name: Annotated[str, typer.Option(help="What the knowledge base is called inside the model.")] = "base"
-    missing: Annotated[
-        Literal["error", "skip"], typer.Option(help="What to do with candidates that have no vector.")
-    ] = "error"
+    candidates: Annotated[Path, option("What mentions may mean: `infuser candidates build`.", metavar="DIR")]
+    vectors: Annotated[Path, option("The entities' vectors: `infuser vectors build`.", metavar="DIR")]
+    name: Annotated[str, option("What the knowledge base is called inside the model.")] = "base"
+    missing: Annotated[Literal["error", "skip"], option("What to do with candidates that have no vector.")] = "error"
 
     def open(self) -> KnowledgeBase:
         """Return the knowledge base; print how many of its entities have a vector."""
@@ -65,13 +56,6 @@ class BaseOptions:
         base = KnowledgeBase(Candidates(self.candidates), self.vectors, self.name, self.missing)
         say(f"{self.name}: {base.check():.1%} of the entities in {self.candidates} have a vector")
         return base
-
-
-def training_progress() -> bool | Callable[[StepReport], None]:
-    """Return how training reports its steps: a bar on a terminal, lines in log files."""
-    from infuser.training.steps import print_steps
-
-    return True if Console(stderr=True).is_terminal else print_steps
 
 
 def read_linked(paths: Sequence[Path] | None, format: Any, base: KnowledgeBase) -> list[LinkedText]:

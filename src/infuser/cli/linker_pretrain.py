@@ -7,22 +7,20 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
-import typer
-from rich.console import Console
-
 from infuser.cli import linker_options as shared
-from infuser.cli.console import loading, print_next_steps, resumable, say
+from infuser.cli.console import loading, print_next_steps, resumable, say, training_progress
+from infuser.cli.options import argument, option
 from infuser.words import counted
 
 
 def pretrain(
-    model: Annotated[str, typer.Argument(help="Folder with a linker and a head for masked words.")],
+    model: Annotated[str, argument("Folder with a linker and a head for masked words.")],
     corpus: Annotated[
         list[Path],
-        typer.Option(
-            metavar="FILE",
-            help="Texts: .txt (a sentence per line, a blank line between documents) or a table with a document per "
+        option(
+            "Texts: .txt (a sentence per line, a blank line between documents) or a table with a document per "
             "row. Repeatable.",
+            metavar="FILE",
         ),
     ],
     out: shared.OutFolder,
@@ -49,7 +47,7 @@ def pretrain(
     from infuser.linking.texts import digest_texts, read_document_windows
 
     documents = read_document_windows(corpus, text_column, limit, max_words)
-    with loading(Console(stderr=True), "the model"):
+    with loading("the model"):
         from infuser.experiments.run_folder import RunFolder
         from infuser.linking import training
         from infuser.linking.inference import bases_of, load_linker
@@ -81,7 +79,7 @@ def pretrain(
     run.begin(made_with, restart=restart)
     with resumable():
         result = training.pretrain(
-            infused, examples, loss=loss, settings=settings, out=run.checkpoints, progress=shared.training_progress()
+            infused, examples, loss=loss, settings=settings, out=run.checkpoints, progress=training_progress()
         )
     infused.save(run.model)
     run.finish(result.to_json() | {"new_weights": infused.n_new_weights()})

@@ -9,15 +9,11 @@ from __future__ import annotations
 
 import shlex
 from dataclasses import asdict, replace
-from pathlib import Path
 from typing import Annotated, Literal
 
-import typer
-from rich.console import Console
-
 from infuser.cli import linker_options as shared
-from infuser.cli.console import loading, print_next_steps, resumable, say
-from infuser.cli.options import option_groups
+from infuser.cli.console import loading, print_next_steps, resumable, say, training_progress
+from infuser.cli.options import Paths, argument, option, option_groups
 from infuser.errors import InputError
 from infuser.words import counted
 
@@ -25,33 +21,26 @@ from infuser.words import counted
 @option_groups
 def train(
     checkpoint: Annotated[
-        str, typer.Argument(help="The encoder: a folder, a hub id, or an asset such as minilm, which is fetched.")
+        str, argument("The encoder: a folder, a hub id, or an asset such as minilm, which is fetched.")
     ],
     out: shared.OutFolder,
     links: Annotated[
-        list[Path] | None,
-        typer.Option(metavar="FILE", help="Texts whose links are known: JSON lines, ELEVANT, AIDA. Repeatable."),
+        Paths, option("Texts whose links are known: JSON lines, ELEVANT, AIDA. Repeatable.", metavar="FILE")
     ] = None,
     corpus: Annotated[
-        list[Path] | None,
-        typer.Option(metavar="FILE", help="Texts without labels: .txt, .jsonl, .csv, .parquet ... Repeatable."),
+        Paths, option("Texts without labels: .txt, .jsonl, .csv, .parquet ... Repeatable.", metavar="FILE")
     ] = None,
-    dev: Annotated[
-        list[Path] | None,
-        typer.Option(metavar="FILE", help="Texts with links to measure the linker on. Repeatable."),
-    ] = None,
+    dev: Annotated[Paths, option("Texts with links to measure the linker on. Repeatable.", metavar="FILE")] = None,
     format: shared.LinkFormat = "auto",
     text_column: shared.TextColumn = "text",
     limit: shared.TextLimit = None,
-    layer: Annotated[
-        int | None, typer.Option(help="Block behind which it stands, from 0.", show_default="the last but one")
-    ] = None,
+    layer: Annotated[int | None, option("Block behind which it stands, from 0.", default="the last but one")] = None,
     threshold: Annotated[
-        float, typer.Option(help="A candidate with a lower score is not linked. Scores are no probabilities.")
+        float, option("A candidate with a lower score is not linked. Scores are no probabilities.")
     ] = 0.0,
     task: Annotated[
         Literal["encoder", "masked-lm", "pretraining"],
-        typer.Option(help="The head that the model keeps; `infuser linker pretrain` needs one of the last two."),
+        option("The head that the model keeps; `infuser linker pretrain` needs one of the last two."),
     ] = "encoder",
     restart: shared.Restart = False,
     loss: shared.Loss = "margin",
@@ -82,7 +71,7 @@ def train(
     base = knowledge.open()
     linked, measured = (shared.read_linked(paths, format, base) for paths in (links, dev))
     unlabelled = read_windows(corpus, text_column, limit, max_words) if corpus else []
-    with loading(Console(stderr=True), checkpoint) as progress:
+    with loading(checkpoint) as progress:
         import transformers
 
         from infuser.experiments.run_folder import RunFolder
@@ -117,7 +106,7 @@ def train(
                 loss=loss,
                 settings=stage.settings,
                 out=run.checkpoints / stage.name,
-                progress=shared.training_progress(),
+                progress=training_progress(),
             ).values()
         shared.print_stage(stage.name, results[stage.name])
     infused.save(run.model)

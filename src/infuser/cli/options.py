@@ -14,24 +14,31 @@ import functools
 import inspect
 import typing
 from collections.abc import Callable
-from dataclasses import MISSING, dataclass, fields, is_dataclass
+from dataclasses import MISSING, astuple, dataclass, fields, is_dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
-
-from infuser.cli.source_options import KNOWLEDGE, SourceOptions
-from infuser.errors import InputError
 
 if TYPE_CHECKING:
     from infuser.tables.examples import Columns
 
 _Command = TypeVar("_Command", bound=Callable[..., Any])
 
-__all__ = ["CacheOptions", "ColumnOptions", "SourceOptions", "option_groups"]
 
-Strict = Annotated[bool, typer.Option("--strict", help="Stop at the first row that cannot be read.")]
-AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+def option(help: str, *flags: str, panel: str | None = None, default: str | bool = True, **more: Any) -> Any:
+    """Return an option of a command; `default` is what the help calls its default, if that is not the value itself."""
+    return typer.Option(*flags, help=help, rich_help_panel=panel, show_default=default, **more)
+
+
+def argument(help: str, **more: Any) -> Any:
+    """Return an argument of a command."""
+    return typer.Argument(help=help, **more)
+
+
+Paths = list[Path] | None
+Strict = Annotated[bool, option("Stop at the first row that cannot be read.", "--strict")]
+AsJson = Annotated[bool, option("Print JSON, for programs.", "--json")]
 
 
 def option_groups(command: _Command) -> _Command:
@@ -73,58 +80,23 @@ def _parameters(group: type[Any]) -> list[inspect.Parameter]:
 
 
 @dataclass(frozen=True, slots=True)
-class CacheOptions:
-    """Where the sources' annotations are cached."""
-
-    cache: Annotated[
-        Path | None,
-        typer.Option(
-            "--cache",
-            metavar="DIR",
-            help="Folder of cached annotations.",
-            rich_help_panel=KNOWLEDGE,
-            show_default="the user's cache",
-        ),
-    ] = None
-    no_cache: Annotated[
-        bool,
-        typer.Option("--no-cache", help="Annotate every text again, without the cache.", rich_help_panel=KNOWLEDGE),
-    ] = False
-
-    def folder(self) -> Path | None:
-        """Return the cache's folder; None if annotations are not cached."""
-        if self.no_cache and self.cache is not None:
-            raise InputError("--cache and --no-cache exclude each other. Give one of them.")
-        from infuser.sources.annotating.cache import default_cache
-
-        return None if self.no_cache else self.cache or default_cache()
-
-
-@dataclass(frozen=True, slots=True)
 class TextColumnOptions:
     """Which columns of a table hold text and pair."""
 
-    text_column: Annotated[str, typer.Option(help="Column that holds the text.")] = "text"
+    text_column: Annotated[str, option("Column that holds the text.")] = "text"
     pair_column: Annotated[
-        str | None,
-        typer.Option(help="Column that holds the other side of a sentence pair.", show_default="pair, if there is one"),
+        str | None, option("Column that holds the other side of a sentence pair.", default="pair, if there is one")
     ] = None
 
     def columns(self) -> Columns:
         """Return the columns as readers of examples take them."""
         from infuser.tables.examples import Columns
 
-        return Columns(self.text_column, self.pair_column)
+        return Columns(*astuple(self))
 
 
 @dataclass(frozen=True, slots=True)
 class ColumnOptions(TextColumnOptions):
     """Which columns of a table hold text, pair and label."""
 
-    label_column: Annotated[str, typer.Option(help="Column that holds the label.")] = "label"
-
-    def columns(self) -> Columns:
-        """Return the columns as readers of examples take them."""
-        from infuser.tables.examples import Columns
-
-        return Columns(self.text_column, self.pair_column, self.label_column)
+    label_column: Annotated[str, option("Column that holds the label.")] = "label"

@@ -9,11 +9,9 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-from rich.console import Console
-
 from infuser.cli.console import loading, print_table, say
-from infuser.cli.options import SourceOptions, TextColumnOptions, option_groups
+from infuser.cli.knowledge_options import SourceOptions
+from infuser.cli.options import TextColumnOptions, argument, option, option_groups
 from infuser.errors import InputError
 from infuser.files import whole_file
 from infuser.progress import progress_bar
@@ -27,25 +25,22 @@ if TYPE_CHECKING:
 
 @option_groups
 def predict(
-    model: Annotated[str, typer.Argument(help="Folder that `infuser train` wrote, or any text classifier.")],
+    model: Annotated[str, argument("Folder that `infuser train` wrote, or any text classifier.")],
     data: Annotated[
         Path | None,
-        typer.Argument(
-            metavar="[DATA|-]",
-            help="Texts: .csv, .tsv, .jsonl, .json or .txt; - reads standard input (JSON lines, or a text per line, "
+        argument(
+            "Texts: .csv, .tsv, .jsonl, .json or .txt; - reads standard input (JSON lines, or a text per line, "
             "its pair behind a tab). Labels are not needed.",
-            show_default=False,
+            metavar="[DATA|-]",
         ),
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option(help="JSON-lines file to write. [default: standard output]", show_default=False)
-    ] = None,
-    text: Annotated[str | None, typer.Option(help="One text instead of a file.", show_default=False)] = None,
-    pair: Annotated[str | None, typer.Option(help="The other side of that text.", show_default=False)] = None,
+    out: Annotated[Path | None, option("JSON-lines file to write. [default: standard output]")] = None,
+    text: Annotated[str | None, option("One text instead of a file.")] = None,
+    pair: Annotated[str | None, option("The other side of that text.")] = None,
     no_knowledge: Annotated[
-        bool, typer.Option("--no-knowledge", help="Answer without the method and its knowledge: the host alone.")
+        bool, option("Answer without the method and its knowledge: the host alone.", "--no-knowledge")
     ] = False,
-    batch_size: Annotated[int, typer.Option(min=1, help="Texts that are read at once.")] = 32,
+    batch_size: Annotated[int, option("Texts that are read at once.", min=1)] = 32,
     *,
     columns: TextColumnOptions,
     sources: SourceOptions,
@@ -72,7 +67,7 @@ def predict(
     named, read = sources.read(), columns.columns()
     # a first look at the whole file: a broken line should be known before an hour of work, not after it
     n_texts = sum(1 for _ in read_examples(data, read)) if data not in (None, STDIN) else None
-    with loading(Console(stderr=True), "the model") as progress:
+    with loading("the model") as progress:
         from infuser.analysis.predict import predict as predict_texts
         from infuser.hosts.loading import to_fastest_device
         from infuser.opening import open_classifier

@@ -5,11 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import typer
-from rich.console import Console
-
-from infuser.cli.console import loading, print_next_steps, print_table, say
-from infuser.cli.options import option_groups
+from infuser.cli.console import loading, print_finding, print_next_steps, print_table, say
+from infuser.cli.options import argument, option, option_groups
 from infuser.cli.probe_options import ProbeOptions
 from infuser.errors import InputError
 from infuser.files import check_writable
@@ -20,32 +17,25 @@ if TYPE_CHECKING:
 
 @option_groups
 def probe(
-    data: Annotated[Path, typer.Argument(help="Texts whose relations are known; see --format.")],
-    out: Annotated[Path, typer.Option(help="Folder for probe.html and probe.json.")],
+    data: Annotated[Path, argument("Texts whose relations are known; see --format.")],
+    out: Annotated[Path, option("Folder for probe.html and probe.json.")],
     encoder: Annotated[
-        str, typer.Option(help="A folder (plain, or infused: read with its knowledge), a hub id or an asset.")
+        str, option("A folder (plain, or infused: read with its knowledge), a hub id or an asset.")
     ] = "minilm",
-    compare: Annotated[
-        str | None, typer.Option(help="Another encoder, held against the first.", show_default=False)
-    ] = None,
+    compare: Annotated[str | None, option("Another encoder, held against the first.")] = None,
     test: Annotated[
-        Path | None,
-        typer.Option(help="Texts to test with, of the same format.", show_default="a third of the texts, by the seed"),
+        Path | None, option("Texts to test with, of the same format.", default="a third of the texts, by the seed")
     ] = None,
     format: Annotated[
         Literal["auto", "jsonl", "trex", "docred", "fewrel", "semeval"],
-        typer.Option(help="How relations are written: ours, jsonl, or that of a data set."),
+        option("How relations are written: ours, jsonl, or that of a data set."),
     ] = "auto",
-    labels: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Names of relations: id<TAB>name, or .json.", show_default=False),
-    ] = None,
+    labels: Annotated[Path | None, option("Names of relations: id<TAB>name, or .json.", metavar="FILE")] = None,
     scores: Annotated[
         Path | None,
-        typer.Option(
+        option(
+            "Also score every relation and entity, for infuser select --known FILE; stricter with --pairs.",
             metavar="FILE.json",
-            help="Also score every relation and entity, for infuser select --known FILE; stricter with --pairs.",
-            show_default=False,
         ),
     ] = None,
     *,
@@ -75,7 +65,7 @@ def probe(
     check_writable(out, "--out")
     check_writable(out if scores is None else scores.parent, "--scores")
     reading.check()
-    with loading(Console(stderr=True), "encoders and texts") as progress:
+    with loading("encoders and texts") as progress:
         from infuser.analysis.probe.relation_knowledge import write_knowledge
         from infuser.analysis.probe.relation_rows import read_texts
         from infuser.analysis.probe.relations import probe_encoders, probe_report
@@ -112,9 +102,7 @@ def probe(
 
 
 def _print_report(report: ProbeReport) -> None:
-    say(f"\n{report.sentence}", style="bold")
-    for note in report.notes:
-        say(f"  {note}", style="yellow")
+    print_finding(report.sentence, report.notes)
     rows = []
     for name, reading in zip(report.names, report.readings, strict=True):
         lines = {name: reading.scores, **{f"  {name}": of for name, of in reading.controls.items()}}

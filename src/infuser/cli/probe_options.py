@@ -3,46 +3,38 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from functools import partial
+from typing import TYPE_CHECKING, Annotated, Literal
 
-import typer
-
+from infuser.cli.options import option
 from infuser.errors import InputError
 
 if TYPE_CHECKING:
     from infuser.analysis.probe.relations import ProbeSettings
 
 
-def _of_reading(*flags: str, **options: Any) -> Any:
-    return typer.Option(*flags, rich_help_panel="What is read", **options)
+_of_reading = partial(option, panel="What is read")
 
 
 @dataclass(frozen=True, slots=True)
 class ProbeOptions:
     """Which triples are asked about, and what is read of them."""
 
-    relations: Annotated[
-        str | None, typer.Option(metavar="ID,ID,...", help="Only these relations.", show_default="all")
-    ] = None
+    relations: Annotated[str | None, option("Only these relations.", metavar="ID,ID,...", default="all")] = None
     sample: Annotated[
-        int | None,
-        typer.Option(min=2, help="So many triples of each relation at most, to be quick.", show_default="all"),
+        int | None, option("So many triples of each relation at most, to be quick.", min=2, default="all")
     ] = None
-    ids: Annotated[bool, typer.Option("--ids", help="Entities in --scores go by their ids, not by their words.")] = (
-        False
-    )
-    seed: Annotated[int, typer.Option(help="Decides all that is drawn.")] = 0
+    ids: Annotated[bool, option("Entities in --scores go by their ids, not by their words.", "--ids")] = False
+    seed: Annotated[int, option("Decides all that is drawn.")] = 0
     features: Annotated[
-        Literal["attention", "embeddings"], _of_reading(help="Attention between the spans, or their states.")
+        Literal["attention", "embeddings"], _of_reading("Attention between the spans, or their states.")
     ] = "attention"
-    pooling: Annotated[Literal["sum", "mean"], _of_reading(help="How attention between words becomes one number.")] = (
-        "sum"
-    )
+    pooling: Annotated[Literal["sum", "mean"], _of_reading("How attention between words becomes one number.")] = "sum"
     pairs: Annotated[
-        bool, _of_reading("--pairs", help="Look at head and tail alone, not at the words that say the relation.")
+        bool, _of_reading("Look at head and tail alone, not at the words that say the relation.", "--pairs")
     ] = False
-    no_curve: Annotated[bool, _of_reading("--no-curve", help="Do not ask each layer alone; much faster.")] = False
-    strength: Annotated[float, _of_reading(min=0.0, help="How freely classifiers may fit (scikit-learn's C).")] = 1.0
+    no_curve: Annotated[bool, _of_reading("Do not ask each layer alone; much faster.", "--no-curve")] = False
+    strength: Annotated[float, _of_reading("How freely classifiers may fit (scikit-learn's C).", min=0.0)] = 1.0
 
     def settings(self, *, scores: bool) -> ProbeSettings:
         """Return the same for the library; `scores` also asks for those of relations and entities."""

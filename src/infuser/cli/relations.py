@@ -7,19 +7,13 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
-from infuser.cli.console import loading, say
-from infuser.cli.options import SourceOptions, option_groups
+from infuser.cli.console import loading, print_finding, say
+from infuser.cli.knowledge_options import SourceOptions
+from infuser.cli.options import argument, option, option_groups
 from infuser.cli.relations_extract import extract
 from infuser.cli.relations_fit import fit
-from infuser.cli.relations_options import (
-    DATA,
-    EncoderNow,
-    FittedModel,
-    FittedOptions,
-    RelationDataOptions,
-)
+from infuser.cli.relations_options import DATA, EncoderNow, FittedModel, FittedOptions, RelationDataOptions
 from infuser.cli.relations_scores import print_scores
 from infuser.errors import InputError
 from infuser.files import write_whole
@@ -41,25 +35,16 @@ app.command()(extract)
 @option_groups
 def evaluate(
     model: FittedModel,
-    data: Annotated[list[Path], typer.Argument(metavar="DATA...", help=DATA)],
+    data: Annotated[list[Path], argument(DATA, metavar="DATA...")],
     match: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="strict|labelled|lenient",
-            help="When a triple counts as right. Repeatable.",
-            show_default="all three",
-        ),
+        option("When a triple counts as right. Repeatable.", metavar="strict|labelled|lenient", default="all three"),
     ] = None,
     gold_spans: Annotated[
-        bool, typer.Option("--gold-spans", help="Relate the data's own mentions, not what sources find.")
+        bool, option("Relate the data's own mentions, not what sources find.", "--gold-spans")
     ] = False,
-    learned: Annotated[
-        bool, typer.Option("--learned", help="Count only relations that the model has learned.")
-    ] = False,
-    out: Annotated[
-        Path | None,
-        typer.Option("--json", metavar="FILE", help="Also write all counts as JSON.", show_default=False),
-    ] = None,
+    learned: Annotated[bool, option("Count only relations that the model has learned.", "--learned")] = False,
+    out: Annotated[Path | None, option("Also write all counts as JSON.", "--json", metavar="FILE")] = None,
     *,
     how: RelationDataOptions,
     fitted: FittedOptions,
@@ -120,8 +105,8 @@ def evaluate(
 @option_groups
 def report(
     model: FittedModel,
-    data: Annotated[Path, typer.Option(metavar="FILE", help=f"To test with. {DATA}", show_default=False)],
-    out: Annotated[Path, typer.Option(help="Folder for probe.html and probe.json.", show_default=False)],
+    data: Annotated[Path, option(f"To test with. {DATA}", metavar="FILE")],
+    out: Annotated[Path, option("Folder for probe.html and probe.json.")],
     encoder: EncoderNow = None,
     *,
     how: RelationDataOptions,
@@ -136,14 +121,12 @@ def report(
       infuser relations report rel --data test.jsonl --out report
     """
     texts, extractor = how.read([data]), FittedOptions(encoder=encoder).open(model)
-    with loading(Console(stderr=True), "the report"):
+    with loading("the report"):
         from infuser.analysis.probe.fitted_relations import report_fitted
         from infuser.reports.probe_page import write_probe
     place = Path(encoder or extractor.opened().base or model)
     name = place.name if place.name != "model" else f"{place.parent.name}/model"  # RUN/model
     found = report_fitted(extractor, texts, name=name, data=data.name, progress=True)
     page = write_probe(found, out)
-    say(found.sentence, style="bold")
-    for note in found.notes:
-        say(f"  {note}", style="yellow")
+    print_finding(found.sentence, found.notes)
     say(f"Page: {page}")

@@ -6,10 +6,9 @@ import time
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import typer
-
 from infuser.cli.console import print_table, say
-from infuser.cli.options import SourceOptions, option_groups
+from infuser.cli.knowledge_options import SourceOptions
+from infuser.cli.options import option, option_groups
 from infuser.cli.relations_options import FittedModel, FittedOptions
 from infuser.cli.text_files import TextFileOptions
 from infuser.words import counted
@@ -23,12 +22,11 @@ def extract(
     model: FittedModel,
     *,
     texts: TextFileOptions,
-    flat: Annotated[bool, typer.Option("--flat", help="Write a line per triple instead of a line per text.")] = False,
+    flat: Annotated[bool, option("Write a line per triple instead of a line per text.", "--flat")] = False,
     negated: Annotated[
-        Literal["mark", "drop", "only"],
-        typer.Option(help="What the text denies: mark it as negated, drop it, or write it only."),
+        Literal["mark", "drop", "only"], option("What the text denies: mark it as negated, drop it, or write it only.")
     ] = "mark",
-    heads: Annotated[int, typer.Option(min=0, help="Attention heads to name for each triple, as a reason.")] = 3,
+    heads: Annotated[int, option("Attention heads to name for each triple, as a reason.", min=0)] = 3,
     fitted: FittedOptions,
     sources: SourceOptions,
 ) -> None:

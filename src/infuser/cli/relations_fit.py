@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
-
-import typer
-from rich.console import Console
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from infuser.cli.console import loading, print_next_steps, say
-from infuser.cli.options import SourceOptions, option_groups
+from infuser.cli.knowledge_options import SourceOptions
+from infuser.cli.options import argument, option, option_groups
 from infuser.cli.relations_options import DATA, CandidateOptions, RelationDataOptions
 from infuser.errors import InputError
 from infuser.words import counted
@@ -21,39 +20,31 @@ if TYPE_CHECKING:
     from infuser.relations.model import AttentionRelations
 
 
-def _setting(*flags: str, **options: Any) -> Any:
-    return typer.Option(*flags, rich_help_panel="Learning", **options)
+_setting = partial(option, panel="Learning")
 
 
 @option_groups
 def fit(
-    data: Annotated[list[Path], typer.Argument(metavar="DATA...", help=DATA)],
-    out: Annotated[Path, typer.Option(help="Folder for the fitted model.", show_default=False)],
+    data: Annotated[list[Path], argument(DATA, metavar="DATA...")],
+    out: Annotated[Path, option("Folder for the fitted model.")],
     encoder: Annotated[
-        str, typer.Option(help="A folder (plain, or infused: read with its knowledge), a hub id or an asset.")
+        str, option("A folder (plain, or infused: read with its knowledge), a hub id or an asset.")
     ] = "minilm",
-    dev: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Other such texts, to set the thresholds by.", show_default=False),
-    ] = None,
-    relations: Annotated[
-        str | None, typer.Option(metavar="ID,ID,...", help="Learn only these relations.", show_default="all")
-    ] = None,
+    dev: Annotated[Path | None, option("Other such texts, to set the thresholds by.", metavar="FILE")] = None,
+    relations: Annotated[str | None, option("Learn only these relations.", metavar="ID,ID,...", default="all")] = None,
     features: Annotated[
-        Literal["attention", "embeddings"], _setting(help="Attention between the spans, or their states.")
+        Literal["attention", "embeddings"], _setting("Attention between the spans, or their states.")
     ] = "attention",
-    pooling: Annotated[
-        Literal["sum", "mean"], _setting(help="How attention between words becomes one number.")
-    ] = "sum",
+    pooling: Annotated[Literal["sum", "mean"], _setting("How attention between words becomes one number.")] = "sum",
     pairs: Annotated[
-        bool, _setting("--pairs", help="Look at head and tail alone, not at the words that say the relation.")
+        bool, _setting("Look at head and tail alone, not at the words that say the relation.", "--pairs")
     ] = False,
-    negatives: Annotated[float, _setting(help="Triples that are none, for each that is one; the paper has 1.")] = 5.0,
+    negatives: Annotated[float, _setting("Triples that are none, for each that is one; the paper has 1.")] = 5.0,
     no_none: Annotated[
-        bool, _setting("--no-none", help="The classifier does not know 'none of them'; as in the paper.")
+        bool, _setting("The classifier does not know 'none of them'; as in the paper.", "--no-none")
     ] = False,
-    strength: Annotated[float, _setting(help="How freely it may fit (scikit-learn's C).")] = 1.0,
-    seed: Annotated[int, _setting(help="Decides which triples that are none it learns from.")] = 0,
+    strength: Annotated[float, _setting("How freely it may fit (scikit-learn's C).")] = 1.0,
+    seed: Annotated[int, _setting("Decides which triples that are none it learns from.")] = 0,
     *,
     candidates: CandidateOptions,
     how: RelationDataOptions,
@@ -80,7 +71,7 @@ def fit(
     """
     if strength <= 0 or negatives <= 0:
         raise InputError(f"--strength {strength:g} --negatives {negatives:g}: give numbers above 0.")
-    with loading(Console(stderr=True), "torch and transformers"):
+    with loading("torch and transformers"):
         from infuser.hosts.loading import to_fastest_device
         from infuser.relations.encoders import open_encoder
         from infuser.relations.examples import check_stated
@@ -92,7 +83,7 @@ def fit(
     tuned_on = None if dev is None else how.read([dev])
     wanted = None if relations is None else [id.strip() for id in relations.split(",") if id.strip()]
     check_stated(wanted, texts)
-    with loading(Console(stderr=True), encoder) as progress:
+    with loading(encoder) as progress:
         opened = open_encoder(encoder, progress)
         to_fastest_device(opened.model)
     model = AttentionRelations(

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
-
-import typer
-from rich.console import Console
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from infuser.cli.console import loading, print_skipped, warn
+from infuser.cli.options import argument, option
 from infuser.words import counted
 
 if TYPE_CHECKING:
@@ -20,10 +19,9 @@ if TYPE_CHECKING:
     from infuser.relations.model import AttentionRelations
 
 DATA = "Texts whose relations are known: JSON lines, or a file of T-REx, DocRED, FewRel, SemEval-2010-8."
-FittedModel = Annotated[Path, typer.Argument(metavar="MODEL", help="A folder that `infuser relations fit` wrote.")]
+FittedModel = Annotated[Path, argument("A folder that `infuser relations fit` wrote.", metavar="MODEL")]
 EncoderNow = Annotated[
-    str | None,
-    typer.Option("--encoder", help="Where the encoder that it was fitted on lies now.", show_default="as saved"),
+    str | None, option("Where the encoder that it was fitted on lies now.", "--encoder", default="as saved")
 ]
 
 
@@ -33,15 +31,11 @@ class RelationDataOptions:
 
     format: Annotated[
         Literal["auto", "jsonl", "trex", "docred", "fewrel", "semeval"],
-        typer.Option("--format", help="How relations are written: ours, jsonl, or that of a data set."),
+        option("How relations are written: ours, jsonl, or that of a data set."),
     ] = "auto"
-    labels: Annotated[
-        Path | None,
-        typer.Option("--labels", metavar="FILE", help="Names of relations: id<TAB>name, or .json.", show_default=False),
-    ] = None
+    labels: Annotated[Path | None, option("Names of relations: id<TAB>name, or .json.", metavar="FILE")] = None
     sentences: Annotated[
-        bool,
-        typer.Option("--sentences", help="Cut DocRED's documents into sentences; facts that lie in none are left out."),
+        bool, option("Cut DocRED's documents into sentences; facts that lie in none are left out.", "--sentences")
     ] = False
 
     def read(self, paths: Sequence[Path]) -> list[RelationText]:
@@ -51,12 +45,7 @@ class RelationDataOptions:
 
         skipped, left_out = Skipped(), Counter[str]()
         texts = read_relation_files(
-            paths,
-            self.format,
-            skipped=skipped,
-            labels=self.labels,
-            split_sentences=self.sentences,
-            left_out=left_out,
+            paths, self.format, skipped=skipped, labels=self.labels, split_sentences=self.sentences, left_out=left_out
         )
         print_skipped(skipped)
         if left_out:
@@ -64,9 +53,7 @@ class RelationDataOptions:
         return texts
 
 
-def _limit(help: str) -> Any:
-    panel = "Which triples of a text are candidates (documents need more than sentences)"
-    return typer.Option(min=1, rich_help_panel=panel, help=help)
+_limit = partial(option, min=1, panel="Which triples of a text are candidates (documents need more than sentences)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,19 +78,16 @@ class FittedOptions:
 
     gate: Annotated[
         float | None,
-        typer.Option(
-            min=0, max=1, help="Return triples that are related with more than this.", show_default="the model's"
-        ),
+        option("Return triples that are related with more than this.", min=0, max=1, default="the model's"),
     ] = None
     best: Annotated[
-        float | None,
-        typer.Option(min=0, max=1, help="And whose best relation has more than this.", show_default="the model's"),
+        float | None, option("And whose best relation has more than this.", min=0, max=1, default="the model's")
     ] = None
     encoder: EncoderNow = None
 
     def open(self, folder: Path) -> AttentionRelations:
         """Return a fitted model with its encoder on the fastest device."""
-        with loading(Console(stderr=True), "the model"):
+        with loading("the model"):
             from infuser.hosts.loading import to_fastest_device
             from infuser.relations.model import AttentionRelations
 

@@ -11,11 +11,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-from rich.console import Console
-
 from infuser.cli.console import loading, print_table, say
-from infuser.cli.options import CacheOptions, SourceOptions, TextColumnOptions, option_groups
+from infuser.cli.knowledge_options import CacheOptions, SourceOptions
+from infuser.cli.options import TextColumnOptions, argument, option, option_groups
 from infuser.cli.select_options import KnownOptions, SamplingOptions
 from infuser.errors import InputError
 from infuser.tables.blocks import STDIN
@@ -29,15 +27,13 @@ if TYPE_CHECKING:
 
 @option_groups
 def select(
-    data: Annotated[
-        Path, typer.Argument(help="Texts: .csv, .tsv, .jsonl, .json, .txt (also packed, .gz or .zst), or .parquet.")
-    ],
-    out: Annotated[Path | None, typer.Option(help="File for the selection, .json.", show_default="not written")] = None,
+    data: Annotated[Path, argument("Texts: .csv, .tsv, .jsonl, .json, .txt (also packed, .gz or .zst), or .parquet.")],
+    out: Annotated[Path | None, option("File for the selection, .json.", default="not written")] = None,
     explain: Annotated[
-        bool, typer.Option("--explain", help="Print keep-rates by frequency, and what is dropped and why.")
+        bool, option("Print keep-rates by frequency, and what is dropped and why.", "--explain")
     ] = False,
-    show: Annotated[int, typer.Option(min=0, help="How many dropped entities and relations --explain lists.")] = 20,
-    draws: Annotated[int, typer.Option(min=1, help="Over how many epochs keep-rates are counted.")] = 10,
+    show: Annotated[int, option("How many dropped entities and relations --explain lists.", min=0)] = 20,
+    draws: Annotated[int, option("Over how many epochs keep-rates are counted.", min=1)] = 10,
     *,
     columns: TextColumnOptions,
     sampling: SamplingOptions,
@@ -109,7 +105,7 @@ def _known(
         return known
     assert options.checkpoint is not None and options.measure is not None
     annotated = [{**one, "annotations": of} for one, of in zip(examples, found, strict=True)]
-    with loading(Console(stderr=True), options.checkpoint) as progress:
+    with loading(options.checkpoint) as progress:
         from infuser.analysis.probe.entities import measure_entities
         from infuser.hosts.checkpoints import find_checkpoint
 

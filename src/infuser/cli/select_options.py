@@ -3,23 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
-import typer
-
+from infuser.cli.options import option
 from infuser.errors import InputError
 
 if TYPE_CHECKING:
     from infuser.sources import Sampling
 
 
-def _sampling(*flags: str, **options: Any) -> Any:
-    return typer.Option(*flags, rich_help_panel="Sampling (rare and connected entities)", **options)
-
-
-def _known(**options: Any) -> Any:
-    return typer.Option(rich_help_panel="Known (what the encoder predicts)", **options)
+_sampling = partial(option, panel="Sampling (rare and connected entities)")
+_known = partial(option, panel="Known (what the encoder predicts)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,26 +25,23 @@ class SamplingOptions:
     frequencies: Annotated[
         Path | None,
         _sampling(
+            "In how many texts entities are mentioned: a folder of infuser annotate, candidates or a graph.",
             metavar="DIR",
-            help="In how many texts entities are mentioned: a folder of infuser annotate, candidates or a graph.",
-            show_default="counted in these texts",
+            default="counted in these texts",
         ),
     ] = None
     hop_graph: Annotated[
-        Path | None,
-        _sampling(metavar="DIR", help="Graph in which hops are counted.", show_default="that of each graph source"),
+        Path | None, _sampling("Graph in which hops are counted.", metavar="DIR", default="that of each graph source")
     ] = None
-    rare: Annotated[int, _sampling(help="Entities of fewer texts are rare, which adds 1 to their weight.")] = 100
-    hops: Annotated[int, _sampling(help="Entities at most so many edges apart are near.")] = 6
-    fewest: Annotated[int, _sampling(help="So many near entities count at least.")] = 5
-    most: Annotated[int, _sampling(help="So many near entities count at most.")] = 20
-    connection: Annotated[float, _sampling(help="What each near entity adds to the weight.")] = 0.5
-    share: Annotated[float, _sampling(help="Share of a text's entities that is drawn.")] = 0.85
-    neglected: Annotated[float, _sampling(help="Chance of an entity that was not drawn.")] = 0.15
-    once: Annotated[
-        bool, _sampling("--once", help="Draw once for training and answering, not anew in every epoch.")
-    ] = False
-    seed: Annotated[int, _sampling(help="Decides the draws.")] = 0
+    rare: Annotated[int, _sampling("Entities of fewer texts are rare, which adds 1 to their weight.")] = 100
+    hops: Annotated[int, _sampling("Entities at most so many edges apart are near.")] = 6
+    fewest: Annotated[int, _sampling("So many near entities count at least.")] = 5
+    most: Annotated[int, _sampling("So many near entities count at most.")] = 20
+    connection: Annotated[float, _sampling("What each near entity adds to the weight.")] = 0.5
+    share: Annotated[float, _sampling("Share of a text's entities that is drawn.")] = 0.85
+    neglected: Annotated[float, _sampling("Chance of an entity that was not drawn.")] = 0.15
+    once: Annotated[bool, _sampling("Draw once for training and answering, not anew in every epoch.", "--once")] = False
+    seed: Annotated[int, _sampling("Decides the draws.")] = 0
 
     def strategy(self) -> Sampling:
         """Return the strategy; what these options cannot mean is an error."""
@@ -75,28 +68,18 @@ class KnownOptions:
 
     known: Annotated[
         Path | None,
-        _known(
-            metavar="FILE",
-            help="Scores of entities and relations, from --measure or infuser probe --scores.",
-            show_default=False,
-        ),
+        _known("Scores of entities and relations, from --measure or infuser probe --scores.", metavar="FILE"),
     ] = None
     measure: Annotated[
         Literal["masked", "probe"] | None,
-        _known(
-            help="Measure it: masked words (needs a masked-LM head), or a probe of entity types.", show_default=False
-        ),
+        _known("Measure it: masked words (needs a masked-LM head), or a probe of entity types."),
     ] = None
-    checkpoint: Annotated[
-        str | None, _known(help="The plain encoder to measure: a folder, hub id or asset.", show_default=False)
-    ] = None
+    checkpoint: Annotated[str | None, _known("The plain encoder to measure: a folder, hub id or asset.")] = None
     types: Annotated[
         Path | None,
-        _known(
-            metavar="FILE", help="Types for the probe: entity<TAB>type.", show_default="the labels that sources give"
-        ),
+        _known("Types for the probe: entity<TAB>type.", metavar="FILE", default="the labels that sources give"),
     ] = None
-    threshold: Annotated[float, _known(help="Entities and relations with this score or more are left out.")] = 0.5
+    threshold: Annotated[float, _known("Entities and relations with this score or more are left out.")] = 0.5
 
     def check(self) -> None:
         """Raise if these options do not go together."""

@@ -11,9 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
-import typer
-
 from infuser.cli.console import say
+from infuser.cli.options import Paths, argument, option
 from infuser.errors import InputError
 from infuser.files import whole_file
 from infuser.progress import progress_bar
@@ -26,19 +25,16 @@ class TextFileOptions:
     """Which texts are read, and where the JSON lines about them go."""
 
     files: Annotated[
-        list[Path] | None,
-        typer.Argument(
+        Paths,
+        argument(
+            "Texts: .txt (a text per line), .csv, .tsv, .jsonl, .json or .parquet; - reads standard input.",
             metavar="[FILE...|-]",
-            help="Texts: .txt (a text per line), .csv, .tsv, .jsonl, .json or .parquet; - reads standard input.",
-            show_default=False,
         ),
     ] = None
-    out: Annotated[
-        Path | None, typer.Option(help="JSON-lines file to write. [default: standard output]", show_default=False)
-    ] = None
-    text: Annotated[str | None, typer.Option(help="One text instead of files.", show_default=False)] = None
-    text_column: Annotated[str, typer.Option(help="Column that holds the text.")] = "text"
-    no_text: Annotated[bool, typer.Option("--no-text", help="Leave the texts themselves out of the file.")] = False
+    out: Annotated[Path | None, option("JSON-lines file to write. [default: standard output]")] = None
+    text: Annotated[str | None, option("One text instead of files.")] = None
+    text_column: Annotated[str, option("Column that holds the text.")] = "text"
+    no_text: Annotated[bool, option("Leave the texts themselves out of the file.", "--no-text")] = False
 
     def count(self) -> int | None:
         """Check the options and read all files once, so that a broken line is found before an hour of work, not after.

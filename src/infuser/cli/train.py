@@ -10,11 +10,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-import typer
-from rich.console import Console
-
-from infuser.cli.console import loading, say
-from infuser.cli.options import CacheOptions, ColumnOptions, SourceOptions, option_groups
+from infuser.cli.console import loading, resumable, say, training_progress
+from infuser.cli.knowledge_options import CacheOptions, SourceOptions
+from infuser.cli.options import ColumnOptions, argument, option, option_groups
 from infuser.cli.train_options import MethodOptions, TrainOptions
 from infuser.cli.train_output import Coverage, print_next, print_scores, print_training
 from infuser.errors import InputError
@@ -24,36 +22,28 @@ from infuser.words import counted
 @option_groups
 def train(
     checkpoint: Annotated[
-        str, typer.Argument(help="The encoder: a folder, a hub id, or an asset such as minilm, which is fetched.")
+        str, argument("The encoder: a folder, a hub id, or an asset such as minilm, which is fetched.")
     ],
-    data: Annotated[Path, typer.Argument(help="Training examples: .csv, .tsv, .jsonl, .json or .parquet.")],
-    out: Annotated[Path, typer.Option(help="Folder for the model, the record of the run and its checkpoints.")],
+    data: Annotated[Path, argument("Training examples: .csv, .tsv, .jsonl, .json or .parquet.")],
+    out: Annotated[Path, option("Folder for the model, the record of the run and its checkpoints.")],
     dev: Annotated[
-        Path | None,
-        typer.Option(help="Examples that choose the epochs.", show_default="a tenth of the training examples"),
+        Path | None, option("Examples that choose the epochs.", default="a tenth of the training examples")
     ] = None,
-    test: Annotated[Path | None, typer.Option(help="Examples to score once, at the end.", show_default="none")] = None,
-    plain: Annotated[bool, typer.Option("--plain", help="Train the baseline: the same without knowledge.")] = False,
+    test: Annotated[Path | None, option("Examples to score once, at the end.", default="none")] = None,
+    plain: Annotated[bool, option("Train the baseline: the same without knowledge.", "--plain")] = False,
     placebo: Annotated[
-        bool, typer.Option("--placebo", help="Train the placebo: the same knowledge, shuffled between texts.")
+        bool, option("Train the placebo: the same knowledge, shuffled between texts.", "--placebo")
     ] = False,
-    restart: Annotated[bool, typer.Option("--restart", help="Start again instead of resuming.")] = False,
+    restart: Annotated[bool, option("Start again instead of resuming.", "--restart")] = False,
     metric: Annotated[
         str | None,
-        typer.Option(
-            help="What chooses the epochs on the dev set.",
-            show_default="auc for two labels, accuracy for more",
-            rich_help_panel="Training",
+        option(
+            "What chooses the epochs on the dev set.", default="auc for two labels, accuracy for more", panel="Training"
         ),
     ] = None,
     examples: Annotated[
         int | None,
-        typer.Option(
-            metavar="N",
-            help="Train on N of the examples, always the same ones.",
-            show_default="all",
-            rich_help_panel="Training",
-        ),
+        option("Train on N of the examples, always the same ones.", metavar="N", default="all", panel="Training"),
     ] = None,
     *,
     columns: ColumnOptions,
@@ -77,15 +67,13 @@ def train(
         raise InputError(f"--plain has no knowledge, so it excludes {'--placebo' if placebo else '--select'}.")
     named = [] if plain else knowledge.sources(sources.read())
     cache = caching.folder()
-    err = Console(stderr=True)
-    with loading(err, "torch and transformers") as fetching:
+    with loading("torch and transformers") as fetching:
         from infuser.experiments.arm import Arm, method_for
         from infuser.experiments.data import Annotator
         from infuser.experiments.run_folder import RunFolder
         from infuser.experiments.train import TrainJob
         from infuser.hosts.checkpoints import find_checkpoint, is_infused
         from infuser.sources.selections import read_strategy
-        from infuser.training.steps import print_steps
 
         arm = Arm(
             None if plain else method_for(knowledge.method, checkpoint),
@@ -110,12 +98,8 @@ def train(
         say(f"{checkpoint} is infused already; its encoder is trained further, with new knowledge weights.", err=True)
     run, coverage = RunFolder(out), Coverage()
     annotator = Annotator(cache, report=coverage.print, progress=None)
-    progress = True if err.is_terminal else print_steps
-    try:
-        result = job.run(run, restart=restart, annotator=annotator, progress=progress)
-    except KeyboardInterrupt as error:
-        say("\nStopped. The same command resumes from the last checkpoint.", err=True)
-        raise typer.Exit(130) from error
+    with resumable():
+        result = job.run(run, restart=restart, annotator=annotator, progress=training_progress())
     record = run.read()
     print_training(result, record["extra_weights"])
     if test is not None:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
-import typer
-
-from infuser.cli.source_options import KNOWLEDGE
+from infuser.cli.knowledge_options import KNOWLEDGE
+from infuser.cli.options import option
 from infuser.errors import InputError
 from infuser.types import Source
 
@@ -17,32 +17,26 @@ if TYPE_CHECKING:
     from infuser.training import TrainSettings
 
 
-def _setting(*flags: str, **options: Any) -> Any:
-    return typer.Option(*flags, rich_help_panel="Training", **options)
-
-
-def _knowledge(**options: Any) -> Any:
-    return typer.Option(rich_help_panel=KNOWLEDGE, **options)
+_setting = partial(option, panel="Training")
+_knowledge = partial(option, panel=KNOWLEDGE)
 
 
 @dataclass(frozen=True, slots=True)
 class TrainOptions:
     """Settings of training."""
 
-    epochs: Annotated[int, _setting(help="How often each example is seen, at most.")] = 3
-    batch_size: Annotated[int, _setting(help="Examples per batch.")] = 32
-    accumulate: Annotated[int, _setting(help="Batches per step of the optimizer.")] = 1
-    learning_rate: Annotated[float, _setting(help="Peak learning rate of the encoder and its head.")] = 5e-5
+    epochs: Annotated[int, _setting("How often each example is seen, at most.")] = 3
+    batch_size: Annotated[int, _setting("Examples per batch.")] = 32
+    accumulate: Annotated[int, _setting("Batches per step of the optimizer.")] = 1
+    learning_rate: Annotated[float, _setting("Peak learning rate of the encoder and its head.")] = 5e-5
     new_learning_rate: Annotated[
-        float | None, _setting(help="Peak learning rate of the new knowledge weights.", show_default="learning rate")
+        float | None, _setting("Peak learning rate of the new knowledge weights.", default="learning rate")
     ] = None
-    patience: Annotated[int, _setting(help="Epochs without improvement after which training stops.")] = 2
-    precision: Annotated[Literal["no", "bf16", "fp16"], _setting(help="Compute in 16 bits where that is safe.")] = "no"
-    checkpoint_every: Annotated[
-        int | None, _setting(help="Steps between checkpoints.", show_default="one per epoch")
-    ] = None
-    workers: Annotated[int, _setting(help="Processes that prepare batches in the background.")] = 0
-    seed: Annotated[int, _setting(help="Decides order, dropout and the new head.")] = 0
+    patience: Annotated[int, _setting("Epochs without improvement after which training stops.")] = 2
+    precision: Annotated[Literal["no", "bf16", "fp16"], _setting("Compute in 16 bits where that is safe.")] = "no"
+    checkpoint_every: Annotated[int | None, _setting("Steps between checkpoints.", default="one per epoch")] = None
+    workers: Annotated[int, _setting("Processes that prepare batches in the background.")] = 0
+    seed: Annotated[int, _setting("Decides order, dropout and the new head.")] = 0
 
     def settings(self) -> TrainSettings:
         """Return the settings as the training loop takes them."""
@@ -68,37 +62,26 @@ class MethodOptions:
 
     method: Annotated[
         Literal["kam", "kar", "ernie"],
-        _knowledge(help="How knowledge is put inside: links as attention maps, or entities of a knowledge base."),
+        _knowledge("How knowledge is put inside: links as attention maps, or entities of a knowledge base."),
     ] = "kam"
     candidates: Annotated[
         Path | None,
-        _knowledge(
-            metavar="DIR",
-            help="kar and ernie: what mentions may mean, from `infuser candidates build`.",
-            show_default=False,
-        ),
+        _knowledge("kar and ernie: what mentions may mean, from `infuser candidates build`.", metavar="DIR"),
     ] = None
     vectors: Annotated[
-        Path | None,
-        _knowledge(
-            metavar="DIR",
-            help="kar and ernie: the entities' vectors, from `infuser vectors build`.",
-            show_default=False,
-        ),
+        Path | None, _knowledge("kar and ernie: the entities' vectors, from `infuser vectors build`.", metavar="DIR")
     ] = None
     select: Annotated[
         str | None,
         _knowledge(
+            "Inject a part of the knowledge: what `infuser select` wrote to FILE, or the paper's sampling.",
             metavar="FILE|sampling",
-            help="Inject a part of the knowledge: what `infuser select` wrote to FILE, or the paper's sampling.",
-            show_default="everything",
+            default="everything",
         ),
     ] = None
     spectral: Annotated[
         float | None,
-        _setting(
-            metavar="ETA", help="Weight of the spectral penalty on the features: 0.001.", show_default="not at all"
-        ),
+        _setting("Weight of the spectral penalty on the features: 0.001.", metavar="ETA", default="not at all"),
     ] = None
 
     def sources(self, links: Sequence[Source]) -> list[Source]:

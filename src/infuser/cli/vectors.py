@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
 from infuser.cli.console import say, size_of, skipping
-from infuser.cli.options import Strict, option_groups
+from infuser.cli.options import Strict, option, option_groups
 from infuser.cli.vectors_show import LabelWhenMissing, SkipMissing, add, missing_descriptions, quiet, show, size_line
 from infuser.errors import InputError
 from infuser.words import counted
@@ -22,32 +23,31 @@ app = typer.Typer(
 app.command()(add)
 app.command()(show)
 
-_WAYS = "What the vectors are made from; give one"
-_FILE, _TRAIN, _DESCRIBE = "With --file", "With --train", "With --describe"
-
-
-def _option(help: str, panel: str, metavar: str | None = None, default: str | bool = True, **limits: Any) -> Any:
-    return typer.Option(help=help, rich_help_panel=panel, metavar=metavar, show_default=default, **limits)
+_way = partial(option, panel="What the vectors are made from; give one")
+_with_file, _with_train = partial(option, panel="With --file"), partial(option, panel="With --train")
+_with_describe = partial(option, panel="With --describe")
 
 
 @dataclass(frozen=True, slots=True)
 class WayOptions:
     """What the vectors are made from."""
 
-    file: Annotated[
-        Path | None, _option("Vectors: GloVe or word2vec text (.gz, .zst), .safetensors.", _WAYS, "FILE", False)
-    ] = None
+    file: Annotated[Path | None, _way("Vectors: GloVe or word2vec text (.gz, .zst), .safetensors.", metavar="FILE")] = (
+        None
+    )
     train: Annotated[
-        Path | None, _option("Triples to train on: a graph folder or a file of triples.", _WAYS, "GRAPH", False)
+        Path | None, _way("Triples to train on: a graph folder or a file of triples.", metavar="GRAPH")
     ] = None
     describe: Annotated[
         Path | None,
-        _option("Entities to encode: a graph folder, or a table with id, label, description.", _WAYS, "GRAPH", False),
+        _way("Entities to encode: a graph folder, or a table with id, label, description.", metavar="GRAPH"),
     ] = None
     ids: Annotated[
-        Path | None, _option("Ids of the rows: one per line, or ERNIE's entity2id.txt.", _FILE, "FILE", False)
+        Path | None, _with_file("Ids of the rows: one per line, or ERNIE's entity2id.txt.", metavar="FILE")
     ] = None
-    tensor: Annotated[str | None, _option("Which matrix of a .safetensors file.", _FILE, "NAME", "the only one")] = None
+    tensor: Annotated[
+        str | None, _with_file("Which matrix of a .safetensors file.", metavar="NAME", default="the only one")
+    ] = None
 
     def check(self) -> None:
         """Raise InputError unless there is one way, with its own flags."""
@@ -62,32 +62,29 @@ class WayOptions:
 @app.command()
 @option_groups
 def build(
-    out: Annotated[Path, typer.Option(help="Folder to write; older vectors there are replaced.", show_default=False)],
+    out: Annotated[Path, option("Folder to write; older vectors there are replaced.")],
     way: WayOptions,
     encoder: Annotated[
-        str, _option("Checkpoint folder, hub id or asset that reads descriptions.", _DESCRIBE, "MODEL")
+        str, _with_describe("Checkpoint folder, hub id or asset that reads descriptions.", metavar="MODEL")
     ] = "minilm",
-    label: Annotated[bool, _option('Read "label: description", or the description alone.', _DESCRIBE)] = True,
+    label: Annotated[bool, _with_describe('Read "label: description", or the description alone.')] = True,
     label_when_missing: LabelWhenMissing = False,
     skip_missing: SkipMissing = False,
-    max_tokens: Annotated[int, _option("Tokens of a description.", _DESCRIBE, min=1)] = 128,
-    model: Annotated[str, _option("A model of PyKEEN: TransE, DistMult, ComplEx, RotatE ...", _TRAIN)] = "TransE",
-    epochs: Annotated[int, _option("How often triples are read.", _TRAIN, min=1)] = 20,
-    learning_rate: Annotated[float, _option("Step size.", _TRAIN)] = 0.005,
-    seed: Annotated[int, _option("The same seed gives the same vectors.", _TRAIN)] = 0,
+    max_tokens: Annotated[int, _with_describe("Tokens of a description.", min=1)] = 128,
+    model: Annotated[str, _with_train("A model of PyKEEN: TransE, DistMult, ComplEx, RotatE ...")] = "TransE",
+    epochs: Annotated[int, _with_train("How often triples are read.", min=1)] = 20,
+    learning_rate: Annotated[float, _with_train("Step size.")] = 0.005,
+    seed: Annotated[int, _with_train("The same seed gives the same vectors.")] = 0,
     dim: Annotated[
         int | None,
-        typer.Option(
-            min=1,
-            help="Numbers per vector: 100 if trained; all that the encoder gives if encoded, or so many principal "
+        option(
+            "Numbers per vector: 100 if trained; all that the encoder gives if encoded, or so many principal "
             "components; read from the first row of a --file.",
-            show_default=False,
+            min=1,
         ),
     ] = None,
-    batch_size: Annotated[
-        int | None, typer.Option(min=1, help="Triples or descriptions at once.", show_default="1024 or 64")
-    ] = None,
-    scale: Annotated[bool, typer.Option(help="Give each vector the length sqrt(dim).")] = True,
+    batch_size: Annotated[int | None, option("Triples or descriptions at once.", min=1, default="1024 or 64")] = None,
+    scale: Annotated[bool, option("Give each vector the length sqrt(dim).")] = True,
     strict: Strict = False,
 ) -> None:
     """Build vectors of entities from a vector file, from triples or from descriptions.

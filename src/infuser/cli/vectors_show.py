@@ -6,11 +6,8 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-from rich.console import Console
-
 from infuser.cli.console import loading, print_fields, print_json, print_table, say, size_of, skipping
-from infuser.cli.options import AsJson, Strict
+from infuser.cli.options import AsJson, Strict, argument, option
 from infuser.errors import InputError, UnknownNameError
 from infuser.words import counted
 
@@ -20,28 +17,19 @@ if TYPE_CHECKING:
 
 _DESCRIBE = "With --describe"
 
-Folder = Annotated[
-    Path, typer.Argument(metavar="DIR", help="A folder that `infuser vectors build` wrote.", show_default=False)
-]
+Folder = Annotated[Path, argument("A folder that `infuser vectors build` wrote.", metavar="DIR")]
 LabelWhenMissing = Annotated[
-    bool,
-    typer.Option(
-        "--label-when-missing", help="Encode the label of an entity without description.", rich_help_panel=_DESCRIBE
-    ),
+    bool, option("Encode the label of an entity without description.", "--label-when-missing", panel=_DESCRIBE)
 ]
-SkipMissing = Annotated[
-    bool, typer.Option("--skip-missing", help="Leave out entities without description.", rich_help_panel=_DESCRIBE)
-]
+SkipMissing = Annotated[bool, option("Leave out entities without description.", "--skip-missing", panel=_DESCRIBE)]
 
 
 def add(
     folder: Folder,
-    entities: Annotated[
-        Path, typer.Option(metavar="FILE", help="Table of new entities: id, label, description.", show_default=False)
-    ],
-    out: Annotated[Path, typer.Option(help="Folder to write; it may be DIR itself.", show_default=False)],
+    entities: Annotated[Path, option("Table of new entities: id, label, description.", metavar="FILE")],
+    out: Annotated[Path, option("Folder to write; it may be DIR itself.")],
     encoder: Annotated[
-        str | None, typer.Option(metavar="MODEL", help="Where the encoder lies now.", show_default="where it was")
+        str | None, option("Where the encoder lies now.", metavar="MODEL", default="where it was")
     ] = None,
     label_when_missing: LabelWhenMissing = False,
     skip_missing: SkipMissing = False,
@@ -73,10 +61,8 @@ def add(
 
 def show(
     folder: Folder,
-    entity: Annotated[
-        str | None, typer.Argument(metavar="ENTITY", help="Show the entities nearest to this one.", show_default=False)
-    ] = None,
-    n: Annotated[int, typer.Option("-n", min=1, help="How many of them.")] = 10,
+    entity: Annotated[str | None, argument("Show the entities nearest to this one.", metavar="ENTITY")] = None,
+    n: Annotated[int, option("How many of them.", "-n", min=1)] = 10,
     as_json: AsJson = False,
 ) -> None:
     """Print how vectors were made, or which entities lie nearest to one.
@@ -117,7 +103,7 @@ def missing_descriptions(label_when_missing: bool, skip_missing: bool) -> Missin
 
 def quiet() -> AbstractContextManager[Any]:
     """Keep transformers from printing expected things while it loads an encoder."""
-    return loading(Console(quiet=True), "the encoder")  # its bar of texts is enough to look at
+    return loading("the encoder", quiet=True)  # its bar of texts is enough to look at
 
 
 def size_line(vectors: EntityVectors) -> str:

@@ -7,11 +7,9 @@ import sys
 import webbrowser
 from typing import Annotated
 
-import typer
-from rich.console import Console
-
 from infuser.cli.console import loading
-from infuser.cli.options import SourceOptions, option_groups
+from infuser.cli.knowledge_options import SourceOptions
+from infuser.cli.options import argument, option, option_groups
 from infuser.cli.relations_options import EncoderNow
 from infuser.viewer.limits import Limits
 
@@ -22,25 +20,21 @@ _LIMITS = Limits()
 def view(
     model: Annotated[
         str | None,
-        typer.Argument(
-            metavar="[RUN_OR_CHECKPOINT]",
-            help="A run or model that `infuser train` or `infuser linker train` wrote, a folder of `infuser relations "
+        argument(
+            "A run or model that `infuser train` or `infuser linker train` wrote, a folder of `infuser relations "
             "fit`, or a checkpoint, infused on the fly with the knowledge named. Nothing: the embedded example.",
-            show_default=False,
+            metavar="[RUN_OR_CHECKPOINT]",
         ),
     ] = None,
     host: Annotated[
-        str, typer.Option(help="Address to listen at. Others than this machine can only reach it if you change it.")
+        str, option("Address to listen at. Others than this machine can only reach it if you change it.")
     ] = "127.0.0.1",
     port: Annotated[
-        int | None,
-        typer.Option(
-            min=0, max=65535, help="Port to listen at; 0 takes a free one.", show_default="8765, or a free one"
-        ),
+        int | None, option("Port to listen at; 0 takes a free one.", min=0, max=65535, default="8765, or a free one")
     ] = None,
-    browser: Annotated[bool, typer.Option(help="Open the page, where there is a browser.")] = True,
+    browser: Annotated[bool, option("Open the page, where there is a browser.")] = True,
     most_characters: Annotated[
-        int, typer.Option(min=1, help="Longest text that the page reads, and as long a pair.")
+        int, option("Longest text that the page reads, and as long a pair.", min=1)
     ] = _LIMITS.most_characters,
     encoder: EncoderNow = None,
     *,
@@ -58,14 +52,14 @@ def view(
       infuser view runs/relations --source spacy-entities
       infuser view minilm --entities names.txt --graph triples.tsv --no-browser
     """
-    named, console = sources.read(), Console(stderr=True)
-    with loading(console, "the model") as progress:
+    named = sources.read()
+    with loading("the model") as progress:
         from infuser.viewer.opening import open_view
         from infuser.viewer.server import serve
         from infuser.viewer.views import warm_up
 
         shown = open_view(model, named, encoder=encoder, progress=progress)
-    with loading(console, "the knowledge"):  # errors of the knowledge appear here, not in the browser
+    with loading("the knowledge"):  # errors of the knowledge appear here, not in the browser
         warm_up(shown)
 
     def announce(address: str) -> None:
