@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -56,18 +56,6 @@ def is_infused(folder: str | Path) -> bool:
 def is_classifier(checkpoint: str) -> bool:
     """Return whether a checkpoint's config names a text classifier."""
     return any(str(kind).endswith(CLASSIFIER) for kind in read_config(checkpoint).get("architectures") or ())
-
-
-def classifier_options(checkpoint: str, labels: Sequence[str]) -> dict[str, Any]:
-    """Return the options that load a checkpoint for these labels; a head for other labels is replaced."""
-    options: dict[str, Any] = {
-        "num_labels": len(labels),
-        "id2label": dict(enumerate(labels)),
-        "label2id": {label: number for number, label in enumerate(labels)},
-    }
-    if is_classifier(checkpoint) and len(read_config(checkpoint).get("id2label") or (0, 1)) != len(labels):
-        options["ignore_mismatched_sizes"] = True
-    return options
 
 
 def read_config(checkpoint: str) -> dict[str, Any]:
