@@ -42,7 +42,6 @@ import torch
 from linking import described_wikidata, encode, met_in
 from support.cells import run_cells
 from support.measuring import about, write_result
-from tqdm import tqdm
 
 from infuser import (
     Candidates,
@@ -69,6 +68,7 @@ from infuser.knowledge.graph.build import build_graph
 from infuser.knowledge.graph.store import save_graph
 from infuser.knowledge.readers import read_facts
 from infuser.knowledge.readers.wikidata_small import read_wikidata_small
+from infuser.progress import track
 from infuser.sources import Sampling, Selective
 from infuser.sources.entity_statistics import count_entities
 from infuser.stats.comparison import ArmScores, compare, signed_range
@@ -229,7 +229,7 @@ def frequencies(work: Path) -> dict[str, int]:
         lines = CORPUS.read_text(encoding="utf-8").splitlines()
         found = (
             of_text
-            for start in tqdm(range(0, len(lines), AT_ONCE), desc="counting entities")
+            for start in track(range(0, len(lines), AT_ONCE), "counting entities")
             for of_text in zip(*(one.annotate(lines[start : start + AT_ONCE]) for one in sources), strict=True)
         )
         write_whole(path, json.dumps(count_entities(found)))

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields, replace
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -72,11 +73,16 @@ class Arm:
         """Return the placebo of this arm."""
         return replace(self, name=name, shuffled=True)
 
+    @cached_property
+    def digests(self) -> list[str]:
+        """A digest of what each source knows."""
+        return source_digests(self.sources)
+
     def describe(self) -> dict[str, Any]:
         """Return what decides the arm's result as plain values; its name decides nothing."""
         return {
             "method": None if self.method is None else {"kind": METHODS.name_of(self.method), **asdict(self.method)},
-            "sources": source_digests(self.sources),
+            "sources": self.digests,
             "select": self.label or (self.select if isinstance(self.select, str | None) else repr(self.select)),
             "spectral": self.spectral,
             "shuffled": self.shuffled,

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from infuser.errors import DivergedError
-from infuser.experiments.arm import Arm, Host, make_model, source_digests
+from infuser.experiments.arm import Arm, Host, make_model
 from infuser.experiments.data import Annotator, Data, fewer
 from infuser.experiments.memory import peak_mib, reset_peak
 from infuser.files import digest_of
@@ -139,7 +139,7 @@ def run_cell(
             **cell.made_with,
             "tuned": dict(setup.tuned),
             "training": asdict(setup.settings),
-            "knowledge": source_digests(setup.arm.sources),
+            "knowledge": setup.arm.digests,
         },
         "versions": installed_versions(),
         "data": setup.data.describe(),

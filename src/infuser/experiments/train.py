@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from infuser.errors import InputError
-from infuser.experiments.arm import PLACEBO, PLAIN, Arm, Host, source_digests
+from infuser.experiments.arm import PLACEBO, PLAIN, Arm, Host
 from infuser.experiments.cell import Cell, Setup, run_cell
 from infuser.experiments.data import Annotator, Data
 from infuser.experiments.run_folder import RECORD, RunFolder
@@ -75,7 +75,7 @@ class TrainJob:
         """Return everything that decides the result, as plain values."""
         settings = asdict(self.settings)
         del settings["n_workers"], settings["checkpoint_every"]
-        names = zip(source_names(self.arm.sources), source_digests(self.arm.sources), strict=True)
+        names = zip(source_names(self.arm.sources), self.arm.digests, strict=True)
         return {
             **settings,
             "arm": self.kind,
