@@ -18,7 +18,7 @@ from infuser import Annotations, Candidates, EntityVectors, Kar, KnowledgeBase, 
 from infuser.errors import InputError
 from infuser.linking.inference import find_mentions, iter_mentions
 from infuser.linking.mentions import Mention
-from infuser.linking.windows import cut_windows, move_mentions
+from infuser.linking.windows import cut_windows, moved
 from infuser.types import Candidate
 
 NAMES = {"bridge": {"Q1": 3.0, "Q2": 1.0}, "old bridge": {"Q3": 1.0}, "river town": {"Q4": 1.0, "Q5": 1.0}}
@@ -137,7 +137,7 @@ def test_a_long_text_is_linked_as_its_windows_are() -> None:
     windows = cut_windows(text, 24)
     assert len(windows) > 3
     [whole] = iter_mentions(infused, [text], max_words=24)
-    parts = [move_mentions(find_mentions(infused, text[start:end])[0], start) for start, end in windows]
+    parts = [[moved(one, start) for one in find_mentions(infused, text[start:end])[0]] for start, end in windows]
     assert close(whole, [mention for part in parts for mention in part])
     assert len(whole) == 24 and all(text[one.start : one.end] == one.text for one in whole)
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from infuser.errors import InputError
 from infuser.linking.examples import LinkedText
 from infuser.linking.mentions import Mention
-from infuser.linking.windows import cut_windows, move_mentions, window_linked
+from infuser.linking.windows import cut_windows, moved, window_linked
 from infuser.types import Span
 from infuser.words import find_tokens
 
@@ -78,7 +78,7 @@ def test_a_linked_text_is_windowed_with_its_mentions_and_goes_back():
         start = TEXT.index(window.text)
         assert window.labelled is None
         found = [Mention(span.start, span.end, "", span.id, 1.0) for span in window.spans]
-        back += move_mentions(found, start)
+        back += [moved(mention, start) for mention in found]
     assert [(one.start, one.end, one.id) for one in back] == [(span.start, span.end, span.id) for span in linked.spans]
 
 

@@ -11,10 +11,9 @@ from infuser.relations.classifier import Thresholds
 from infuser.relations.evaluation import ExtractionTest, unlearned_relations
 from infuser.relations.examples import NO_RELATION, RelationText, Triple
 from infuser.relations.extraction import extract
-from infuser.relations.matching import MATCHES
 from infuser.relations.model import AttentionRelations
 from infuser.relations.saving import load_sources, save_with_sources
-from infuser.relations.scores import score_relations
+from infuser.relations.scores import MATCHES, score_relations
 from infuser.types import Span
 
 TRAIN, DEV, TEST = small_data()

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from infuser.errors import InputError
 from infuser.relations.examples import NO_RELATION, RelationText, Triple
-from infuser.relations.matching import compare
-from infuser.relations.scores import MATCHES, RelationCounts, score_relations, strings_alike
+from infuser.relations.scores import MATCHES, RelationCounts, compare, score_relations, strings_alike
 from infuser.types import Span
 
 TEXT = "Bern, the Swiss capital, lies on the Aare. Bern is big. Thun lies there too."

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from infuser.relations.examples import RelationText
 from infuser.relations.readers import read_relations
-from infuser.relations.readers.nearest_places import closeness, nearest_places
+from infuser.relations.readers.common import closeness, nearest_places
 from infuser.tables.skipped import Skipped
 
 DATA = Path(__file__).parents[1] / "data" / "relations"

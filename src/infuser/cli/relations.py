@@ -63,7 +63,7 @@ def evaluate(
       infuser relations evaluate rel docred.json --sentences --learned
       infuser relations evaluate rel test.jsonl --gold-spans --json scores.json
     """
-    from infuser.relations.matching import MATCHES
+    from infuser.relations.scores import MATCHES
 
     given = sources.read()
     if gold_spans and given:

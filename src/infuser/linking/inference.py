@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any, cast
@@ -17,7 +17,7 @@ from infuser.hosts.checkpoints import CARD, is_infused
 from infuser.hosts.loading import to_fastest_device
 from infuser.infused import Infused, load
 from infuser.linking.mentions import Mention, ScoredCandidate, decide, without_overlaps
-from infuser.linking.windows import MAX_WORDS, cut_windows, move_mentions
+from infuser.linking.windows import MAX_WORDS, cut_windows, moved
 from infuser.methods.entity_reader import Trace, trace_candidates
 from infuser.progress import track
 from infuser.signals.candidates import bases_among, part_name
@@ -141,9 +141,8 @@ class _Window:
 
 def _part_of(found: Annotations, text: str, start: int, end: int) -> Annotations:
     places = [place for place, span in enumerate(found.spans) if start <= span.start and span.end <= end]
-    spans = (found.spans[place] for place in places)
-    moved = tuple(replace(span, start=span.start - start, end=span.end - start) for span in spans)
-    return Annotations(text, moved, candidates=tuple(found.candidates[place] for place in places))
+    spans = tuple(moved(found.spans[place], -start) for place in places)
+    return Annotations(text, spans, candidates=tuple(found.candidates[place] for place in places))
 
 
 class _MentionReader:
@@ -196,7 +195,7 @@ class _MentionReader:
             if len(parts) > 1:  # the encoder reads fewer tokens than this window has
                 mentions = [mention for of_part in self._read(parts) for mention in of_part]
             else:
-                mentions = move_mentions(mentions, window.start)
+                mentions = [moved(mention, window.start) for mention in mentions]
             read.append(mentions)
         return read
 

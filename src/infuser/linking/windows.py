@@ -7,12 +7,15 @@ from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import chain
+from typing import TypeVar
 
 from infuser.errors import InputError
 from infuser.linking.examples import LinkedText
 from infuser.linking.mentions import Mention
+from infuser.types import Span
 from infuser.words import find_tokens
 
+_Placed = TypeVar("_Placed", Span, Mention)
 MAX_WORDS = 200
 """Words and signs of a window: with room to spare within the 512 tokens that most encoders read."""
 
@@ -57,19 +60,15 @@ def window_linked(linked: LinkedText, max_words: int = MAX_WORDS) -> list[Linked
         labelled = max(first, start) - start, min(last, end) - start
         if labelled[0] >= labelled[1]:
             continue
-        spans = [
-            replace(span, start=span.start - start, end=span.end - start)
-            for span in linked.spans
-            if start <= span.start and span.end <= end
-        ]
+        spans = [moved(span, -start) for span in linked.spans if start <= span.start and span.end <= end]
         part = None if labelled == (0, end - start) else labelled
         windows.append(LinkedText(linked.text[start:end], tuple(spans), part, linked.name))
     return windows
 
 
-def move_mentions(mentions: Iterable[Mention], by: int) -> list[Mention]:
-    """Return mentions of a window as mentions of the text in which the window begins at `by`."""
-    return [replace(mention, start=mention.start + by, end=mention.end + by) for mention in mentions]
+def moved(one: _Placed, by: int) -> _Placed:
+    """Return a span or mention of a window as one of the text in which the window begins at `by`."""
+    return replace(one, start=one.start + by, end=one.end + by)
 
 
 def _ranks(text: str, starts: Sequence[int], keep: Iterable[tuple[int, int]]) -> list[int]:

@@ -16,7 +16,6 @@
 | candidates    | spans from sources, and which triples of a text are candidates, bounded                     |
 | negation      | "is not the capital of"                                                                     |
 | extraction    | texts without end in, triples out                                                           |
-| matching      | when a found triple is right: strictly, with its label, leniently                           |
-| scores        | precision, recall and F1 over documents                                                     |
+| scores        | when a found triple is right (strict, labelled, lenient); precision, recall and F1          |
 | evaluation    | ExtractionTest: scores under any thresholds, the best thresholds, what guessing reaches     |
 """

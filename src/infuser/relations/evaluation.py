@@ -14,8 +14,7 @@ from infuser.errors import InputError
 from infuser.relations.classifier import Thresholds
 from infuser.relations.examples import RelationText, Triple, count_relations
 from infuser.relations.extraction import Proposal, accept, propose_all
-from infuser.relations.matching import MATCHES, Match, compare
-from infuser.relations.scores import RelationScores, score_relations
+from infuser.relations.scores import MATCHES, Match, RelationScores, compare, score_relations
 from infuser.types import Source
 
 if TYPE_CHECKING:

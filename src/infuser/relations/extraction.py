@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from infuser.errors import InputError
-from infuser.linking.windows import MAX_WORDS, cut_windows
+from infuser.linking.windows import MAX_WORDS, cut_windows, moved
 from infuser.progress import track
 from infuser.relations.candidates import find_candidates
 from infuser.relations.classifier import Decided, Thresholds
@@ -103,9 +103,9 @@ def accept(text: str, proposed: Sequence[Proposal], thresholds: Thresholds) -> l
             of_window.setdefault(one.window, []).append(one.found)
     found = []
     for (start, end), accepted in of_window.items():  # within a window, because looking for cues takes its time
-        denials = Denials(text[start:end], [_shifted(span, -start) for span in names[start, end]])
+        denials = Denials(text[start:end], [moved(span, -start) for span in names[start, end]])
         found += [
-            replace(one, triple=replace(one.triple, negated=denials.denies(_moved(one.triple, -start))))
+            replace(one, triple=replace(one.triple, negated=denials.denies(_moved_triple(one.triple, -start))))
             for one in accepted
         ]
     return found
@@ -140,7 +140,7 @@ def _propose_windows(
         for window, triples, of_window in zip(windows[first:last], candidates[first:last], proposed, strict=True):
             proposals, read = found[window.place]
             proposals += [one.moved((window.start, window.start + len(window.text.text))) for one in of_window]
-            read += [_moved(triple, window.start) for triple in triples]
+            read += [_moved_triple(triple, window.start) for triple in triples]
     return found
 
 
@@ -160,7 +160,9 @@ class Proposal:
 
     def moved(self, window: tuple[int, int]) -> Proposal:
         """Return the proposal in places of the text that this window is of."""
-        return replace(self, found=replace(self.found, triple=_moved(self.found.triple, window[0])), window=window)
+        return replace(
+            self, found=replace(self.found, triple=_moved_triple(self.found.triple, window[0])), window=window
+        )
 
 
 def propose(model: AttentionRelations, texts: Sequence[RelationText], *, n_heads: int = 0) -> list[list[Proposal]]:
@@ -242,7 +244,7 @@ def _all_windows(texts: Sequence[RelationText], max_words: int) -> list[_Window]
     for place, text in enumerate(texts):
         mentions = text.mentions()
         for start, end in cut_windows(text.text, max_words, keep=[(span.start, span.end) for span in mentions]):
-            inside = [_shifted(one, -start) for one in mentions if start <= one.start and one.end <= end]
+            inside = [moved(one, -start) for one in mentions if start <= one.start and one.end <= end]
             windows.append(_Window(place, start, RelationText(text.text[start:end], spans=tuple(inside))))
     return windows
 
@@ -259,13 +261,9 @@ def _portions(texts: Sequence[RelationText]) -> Iterator[tuple[int, int]]:
         yield first, len(texts)
 
 
-def _moved(triple: Triple, by: int) -> Triple:
-    trigger = None if triple.trigger is None else _shifted(triple.trigger, by)
-    return replace(triple, head=_shifted(triple.head, by), tail=_shifted(triple.tail, by), trigger=trigger)
-
-
-def _shifted(span: Span, by: int) -> Span:
-    return replace(span, start=span.start + by, end=span.end + by)
+def _moved_triple(triple: Triple, by: int) -> Triple:
+    trigger = None if triple.trigger is None else moved(triple.trigger, by)
+    return replace(triple, head=moved(triple.head, by), tail=moved(triple.tail, by), trigger=trigger)
 
 
 def _placed(text: str, span: Span) -> dict[str, Any]:

@@ -34,8 +34,7 @@ from infuser.types import Source
 
 if TYPE_CHECKING:
     from infuser.relations.extraction import FoundTriple
-    from infuser.relations.matching import Match
-    from infuser.relations.scores import RelationScores
+    from infuser.relations.scores import Match, RelationScores
 
 _log = logging.getLogger(__name__)
 _MOST_NUMBERS = 1 << 28

@@ -15,8 +15,7 @@ from typing import Any
 
 from infuser.errors import InputError
 from infuser.relations.examples import RelationText, Triple
-from infuser.relations.readers.common import Tokens, Unreadable, names_beside, relation_id
-from infuser.relations.readers.nearest_places import nearest_pair
+from infuser.relations.readers.common import Tokens, Unreadable, names_beside, nearest_pair, relation_id
 from infuser.tables.rows import read_json
 from infuser.tables.skipped import Skipped
 from infuser.types import Span

@@ -6,7 +6,7 @@
      "spans": [{"start": 0, "end": 4, "id": "Q70", "label": "city"}]}
 
 Only the text must be there. Head, tail and trigger are [start, end] or objects like the spans. A head or tail given as
-[start, end] takes id and label of the span at that place, if one is value. A relation that is missing, null, "NA" or
+[start, end] takes id and label of the span at that place, if one is given. A relation that is missing, null, "NA" or
 "no_relation" is none. Other keys are passed over.
 """
 
@@ -14,13 +14,14 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from infuser.errors import InputError
 from infuser.files import whole_file
 from infuser.relations.examples import NO_RELATION, RelationText, Triple
-from infuser.relations.readers.common import Unreadable, relation_id
+from infuser.relations.readers.common import Unreadable, read_each, relation_id
 from infuser.tables.blocks import unpacked_name
 from infuser.tables.rows import json_lines
 from infuser.tables.skipped import Skipped
@@ -39,24 +40,10 @@ def read_own(path: str | Path, skipped: Skipped) -> Iterator[RelationText]:
         if not isinstance(triples, list) or not isinstance(spans, list):
             skipped.add(path, number, "triples or spans is no list", record)
             continue
-        places: dict[tuple[int, int], Span] = {}
-        mentions: dict[Span, None] = {}
-        for value in spans:
-            try:
-                span = _span(value, len(text), "a span", {})
-            except Unreadable as error:
-                skipped.add(path, number, str(error), value)
-                continue
-            mentions[span] = None
-            places.setdefault((span.start, span.end), span)
-        read: list[Triple] = []
-        for value in triples:
-            try:
-                read.append(_triple(value, len(text), places))
-            except Unreadable as error:
-                skipped.add(path, number, str(error), value)
-        for triple in read:
-            mentions.update({triple.head: None, triple.tail: None})
+        known = read_each(spans, partial(_span, length=len(text), what="a span", places={}), skipped, path, number)
+        places = {(span.start, span.end): span for span in reversed(known)}  # of several at a place the first counts
+        read = read_each(triples, partial(_triple, length=len(text), places=places), skipped, path, number)
+        mentions = {*known, *(span for triple in read for span in (triple.head, triple.tail))}
         ordered = sorted(mentions, key=lambda span: (span.start, span.end, span.id, span.label))
         yield RelationText(text, tuple(read), tuple(ordered), name if is_unicode(name) else "")
 

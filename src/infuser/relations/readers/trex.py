@@ -18,16 +18,13 @@ from typing import Any
 
 from infuser.errors import InputError
 from infuser.relations.examples import RelationText, Triple
-from infuser.relations.readers.common import Unreadable, relation_id
-from infuser.relations.readers.nearest_places import Place, nearest_places
+from infuser.relations.readers.common import Place, Unreadable, nearest_places, read_each, relation_id
 from infuser.tables.blocks import split_record
 from infuser.tables.rows import filled_lines
 from infuser.tables.skipped import Skipped
 from infuser.tables.values import is_text
 from infuser.types import Span
 from infuser.words import WordBorders
-
-_NEEDED = ("text", "target")
 
 
 def read_trex(path: str | Path, skipped: Skipped) -> Iterator[RelationText]:
@@ -40,7 +37,12 @@ def read_trex(path: str | Path, skipped: Skipped) -> Iterator[RelationText]:
             skipped.add(path, number, str(error), line)
             continue
         if not columns:
-            columns = _checked_columns(path, cells)
+            if not {"text", "target"} <= set(cells):
+                raise InputError(
+                    f"{path} begins with the columns {', '.join(cells)[:80]!r}; a T-REx file names 'text' and 'target' "
+                    "there."
+                )
+            columns = cells
             continue
         try:
             if len(cells) != len(columns):
@@ -55,14 +57,6 @@ def read_trex(path: str | Path, skipped: Skipped) -> Iterator[RelationText]:
         yield _located(path, number, row["text"], value, skipped)
 
 
-def _checked_columns(path: str | Path, cells: list[str]) -> list[str]:
-    if not set(_NEEDED) <= set(cells):
-        raise InputError(
-            f"{path} begins with the columns {', '.join(cells)[:80]!r}; a T-REx file names 'text' and 'target' there."
-        )
-    return cells
-
-
 def _read_target(target: str) -> list[Any]:
     try:
         value = ast.literal_eval(target.strip())
@@ -75,16 +69,9 @@ def _read_target(target: str) -> list[Any]:
 
 def _located(path: str | Path, number: int, text: str, value: list[Any], skipped: Skipped) -> RelationText:
     """Return the text with the triples whose strings stand in it, at their places."""
-    found: dict[str, list[Place]] = {}
-    asked: list[tuple[str, str, str, str]] = []
+    asked = read_each(value, _checked, skipped, path, number)
     borders = WordBorders(text)
-    for one in value:
-        try:
-            asked.append(_checked(one))
-        except Unreadable as error:
-            skipped.add(path, number, str(error), one)
-            continue
-        found.update({string: _find(string, text, borders) for string in asked[-1][:3] if string not in found})
+    found = {string: _find(string, text, borders) for string in {string for one in asked for string in one[:3]}}
     entities = {string: _free(string, found, asked) for one in asked for string in one[:2]}
     triples: dict[Triple, None] = {}
     for one in asked:
@@ -123,7 +110,7 @@ def _find(string: str, text: str, borders: WordBorders) -> list[Place]:
 def _free(string: str, found: dict[str, list[Place]], asked: Iterable[tuple[str, ...]]) -> list[Place]:
     """Return the places of an entity; those inside a longer one only where it has no other.
 
-    "Seine" is not value in "Seine-et-Marne" where "the river Seine" follows.
+    "Seine" is not meant in "Seine-et-Marne" where "the river Seine" follows.
     """
     longer = {entity for one in asked for entity in one[:2] if len(entity) > len(string) and string in entity}
     free = [place for place in found[string] if not any(_covers(found[entity], place) for entity in longer)]
