@@ -13,12 +13,17 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import is_dataclass
+from functools import cache
 from pathlib import Path
-from typing import IO, Any
+from types import NoneType, UnionType
+from typing import IO, Any, TypeVar, Union, cast, get_args, get_origin, get_type_hints
 
 from infuser.errors import InputError
+
+T = TypeVar("T")
 
 
 @contextmanager
@@ -132,10 +137,33 @@ def nan_to_null(value: Any) -> Any:
     return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
-def null_to_nan(value: Any) -> Any:
-    """Return the same values with NaN for null."""
-    if isinstance(value, Mapping):
-        return {key: null_to_nan(inside) for key, inside in value.items()}
-    if isinstance(value, list):
-        return [null_to_nan(inside) for inside in value]
-    return math.nan if value is None else value
+def from_plain(kind: type[T], value: Any, *, null: float = math.nan) -> T:
+    """Return a dataclass from what `asdict` and JSON made of it; its fields are read by their type hints.
+
+    Where a number must be, a null of JSON becomes `null`: `nan_to_null` wrote it.
+    """
+    return cast(T, _from_plain(kind, value, null))
+
+
+def _from_plain(kind: Any, value: Any, null: float) -> Any:
+    if value is None:
+        return null if kind is float else None
+    if isinstance(kind, type) and is_dataclass(kind):
+        hints = _type_hints(kind)
+        return kind(**{name: _from_plain(hints[name], one, null) for name, one in value.items()})
+    origin, inside = get_origin(kind), get_args(kind)
+    if origin in (Union, UnionType):  # "X | None"
+        return _from_plain(next(one for one in inside if one is not NoneType), value, null)
+    if origin in (dict, Mapping):
+        return {key: _from_plain(inside[1], one, null) for key, one in value.items()}
+    if origin in (list, Sequence):
+        return [_from_plain(inside[0], one, null) for one in value]
+    if origin is tuple:
+        kinds = [inside[0]] * len(value) if inside[-1] is Ellipsis else inside
+        return tuple(_from_plain(of_one, one, null) for of_one, one in zip(kinds, value, strict=True))
+    return value
+
+
+@cache
+def _type_hints(kind: Any) -> dict[str, Any]:
+    return get_type_hints(kind)

@@ -11,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from infuser.errors import InputError
-from infuser.files import nan_to_null
-from infuser.linking.mentions import Mention, ScoredCandidate
-from infuser.types import Annotations, Candidate, Link, Span, Term
+from infuser.files import from_plain, nan_to_null
+from infuser.linking.mentions import Mention
+from infuser.types import Annotations
 
 Matrix: TypeAlias = NDArray[np.float64]
 
@@ -128,13 +128,9 @@ class Explanation:
     def from_dict(cls, values: Mapping[str, Any]) -> Explanation:
         """Return the explanation that `to_dict` described."""
         try:
-            read = dict(values)
-            read["found"] = {name: _annotations(found) for name, found in read.get("found", {}).items()}
-            read["mentions"] = tuple(_mention(mention) for mention in read.get("mentions", ()))
-            read["off"] = tuple(read.get("off", ()))
-            read["triples"] = None if read.get("triples") is None else tuple(read["triples"])
-            return cls(**read)
-        except (TypeError, KeyError) as error:
+            # a mention that nothing was chosen for has the score minus infinity, for which JSON has no word
+            return from_plain(cls, values, null=-math.inf)
+        except (AttributeError, KeyError, TypeError, ValueError) as error:
             raise InputError(f"Not an explanation: {error}. Give what Explanation.to_dict returned.") from error
 
 
@@ -150,26 +146,6 @@ def _checked(what: str, values: Matrix, shape: tuple[int, int]) -> Matrix:
         n_bad = int((~np.isfinite(matrix)).sum())
         raise InputError(f"The {what} holds {n_bad} values that are not finite. Trim padding rows before explaining.")
     return matrix
-
-
-def _annotations(values: Mapping[str, Any]) -> Annotations:
-    """Return what `asdict` made plain."""
-    terms = (Term(one["text"], tuple((place, weight) for place, weight in one["ties"])) for one in values["terms"])
-    spans, links = (Span(**one) for one in values["spans"]), (Link(**one) for one in values["links"])
-    candidates = (tuple(Candidate(**one) for one in of_span) for of_span in values["candidates"])
-    return Annotations(
-        values["text"], tuple(spans), tuple(links), tuple(terms), tuple(candidates), tuple(values["odds"])
-    )
-
-
-def _mention(values: Mapping[str, Any]) -> Mention:
-    scored = tuple(ScoredCandidate(**one | _score(one)) for one in values["candidates"])
-    return Mention(**{**values, **_score(values), "candidates": scored})
-
-
-def _score(values: Mapping[str, Any]) -> dict[str, float]:
-    """Return the score of a mention or candidate; JSON has no word for minus infinity, which stands for none."""
-    return {"score": -math.inf if values["score"] is None else values["score"]}
 
 
 def _plain_numbers(answer: Mapping[str, float] | None) -> dict[str, float] | None:

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from infuser.errors import InputError
+from infuser.files import from_plain
 from infuser.stats.intervals import (
     Interval,
     bootstrap,
@@ -100,10 +101,7 @@ class ArmStatistics:
     def from_json(cls, text: str) -> ArmStatistics:
         """Return the comparison that `to_json` wrote."""
         try:
-            values = json.loads(text)
-            arms = tuple(ArmResult(**_with_tuples(arm)) for arm in values.pop("arms"))
-            differences = tuple(Difference(**_with_tuples(difference)) for difference in values.pop("differences"))
-            return cls(arms=arms, differences=differences, **values)
+            return from_plain(cls, json.loads(text))
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise InputError(
                 f"Not a comparison: {error!r}. Give the text that ArmStatistics.to_json returned."
@@ -224,10 +222,6 @@ def _verdict(over_seeds: Interval | None, over_examples: Interval | None, *, hig
     if over_seeds[1] < 0 and over_examples[1] < 0:
         return "hurts" if higher_is_better else "helps"
     return "no evidence"
-
-
-def _with_tuples(values: dict[str, Any]) -> dict[str, Any]:
-    return {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
 
 
 def _check_arms(arms: Sequence[ArmScores], labels: NDArray[Any]) -> None:

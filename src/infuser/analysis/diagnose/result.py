@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, fields, replace
 from typing import Any
 
 from infuser.analysis.explanation import Explanation
 from infuser.errors import InputError
+from infuser.files import from_plain
 from infuser.stats.comparison import ArmStatistics, Difference, Verdict, signed_range
 from infuser.stats.intervals import Interval
 
@@ -120,17 +121,10 @@ class Diagnosis:
 
     def to_json(self) -> str:
         """Return everything as JSON text, the sentence first."""
-        fields = {
-            **{name: value for name, value in vars(self).items() if name not in ("comparison", "explanations")},
-            "buckets": [asdict(one) for one in self.buckets],
-            "channels": [asdict(one) for one in self.channels],
-            "flips": [asdict(one) for one in self.flips],
-        }
         content = {
             "sentence": self.sentence,
             "verdict": self.verdict,
-            "comparison": None if self.comparison is None else json.loads(self.comparison.to_json()),
-            **fields,
+            **asdict(replace(self, explanations=())),
             "explanations": [one.to_dict() for one in self.explanations],
         }
         return json.dumps(content, indent=1, ensure_ascii=False, allow_nan=False)
@@ -139,34 +133,9 @@ class Diagnosis:
     def from_json(cls, text: str) -> Diagnosis:
         """Return the diagnosis that `to_json` wrote."""
         try:
-            values: dict[str, Any] = json.loads(text)
-            del values["sentence"], values["verdict"]
-            compared = values.pop("comparison")
-            return cls(
-                comparison=None if compared is None else ArmStatistics.from_json(json.dumps(compared)),
-                buckets=[_bucket(one) for one in values.pop("buckets")],
-                corruption=_curves(values.pop("corruption")),
-                angles=_curves(values.pop("angles")),
-                channels=[_channel(one) for one in values.pop("channels")],
-                flips=[Flip(**one) for one in values.pop("flips")],
-                explanations=[Explanation.from_dict(one) for one in values.pop("explanations")],
-                **values,
-            )
+            read = json.loads(text)
+            values: dict[str, Any] = {one.name: read[one.name] for one in fields(cls)}
+            explanations = [Explanation.from_dict(one) for one in values.pop("explanations")]
+            return replace(from_plain(cls, values), explanations=explanations)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise InputError(f"Not a diagnosis: {error!r}. Give the text that Diagnosis.to_json returned.") from error
-
-
-def _bucket(values: Mapping[str, Any]) -> Bucket:
-    differences = {arm: None if ends is None else tuple(ends) for arm, ends in values["differences"].items()}
-    return Bucket(**{**values, "differences": differences})
-
-
-def _channel(values: Mapping[str, Any]) -> Channel:
-    difference: dict[str, Any] = {
-        name: tuple(value) if isinstance(value, list) else value for name, value in values["difference"].items()
-    }
-    return Channel(values["name"], Difference(**difference))
-
-
-def _curves(values: Mapping[str, Any]) -> dict[str, list[tuple[float, float]]]:
-    return {name: [(x, y) for x, y in points] for name, points in values.items()}

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from infuser.errors import InputError
-from infuser.files import nan_to_null, null_to_nan
+from infuser.files import from_plain, nan_to_null
 from infuser.words import counted
 
 Features = Literal["attention", "embeddings"]
@@ -223,8 +222,7 @@ class ProbeReport:
             values: dict[str, Any] = json.loads(text)
             for derived in ("sentence", "sentences", "verdicts", "change"):
                 del values[derived]
-            readings = tuple(_reading(one) for one in values.pop("readings"))
-            return cls(readings=readings, notes=tuple(values.pop("notes")), **values)
+            return from_plain(cls, values)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise InputError(f"Not a probe report: {error!r}. Give the text that ProbeReport.to_json wrote.") from error
 
@@ -275,17 +273,3 @@ def _percent(share: float) -> str:
 
 def _number(value: float) -> str:
     return f"{value:.3f}" if math.isfinite(value) else "unknown"
-
-
-def _reading(values: Mapping[str, Any]) -> EncoderReading:
-    """Return a reading from the values of its JSON."""
-    fields = null_to_nan(values)
-    for name in ("scores", "control", "shuffled"):
-        fields[name] = None if values[name] is None else ProbeScores(**fields[name])
-    fields["relations"] = [RelationScore(**one) for one in fields["relations"]]
-    fields["layers"] = {kind: [tuple(point) for point in curve] for kind, curve in fields["layers"].items()}
-    for name in ("confusions", "linkage", "clusters"):
-        fields[name] = [tuple(one) for one in fields[name]]
-    for name in ("relations", "confusions", "linkage", "clusters", "directions", "linked"):
-        fields[name] = tuple(fields[name])
-    return EncoderReading(**fields)
