@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from infuser.tasks.search_qa import SearchQa
+from infuser.tasks.open_qa import SearchQa
 
 TASK = SearchQa("nowhere")
 QUESTIONS = [

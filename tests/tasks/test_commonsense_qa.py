@@ -15,7 +15,7 @@ from infuser.registry import TASKS
 from infuser.signals import Collator
 from infuser.tables.skipped import BadRow
 from infuser.tasks.base import Training
-from infuser.tasks.commonsense_qa import CommonsenseQa
+from infuser.tasks.multiple_choice import CommonsenseQa
 from infuser.training import TrainSettings
 
 REAL = Path(__file__).parents[3] / "shared/data/qa/CommonsenseQA"

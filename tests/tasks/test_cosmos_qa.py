@@ -9,7 +9,7 @@ import pytest
 from infuser.errors import InputError
 from infuser.registry import TASKS
 from infuser.tables.skipped import BadRow
-from infuser.tasks.cosmos_qa import CosmosQa
+from infuser.tasks.multiple_choice import CosmosQa
 
 REAL = Path(__file__).parents[3] / "shared/data/qa/CosmosQA"
 COLUMNS = ["id", "context", "question", "answer0", "answer1", "answer2", "answer3", "label"]

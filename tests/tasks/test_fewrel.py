@@ -9,7 +9,7 @@ import pytest
 from lama_files import jsonl
 
 from infuser.tables.skipped import BadRow
-from infuser.tasks.fewrel import FewRel
+from infuser.tasks.relation_classification import FewRel
 
 
 def fewrel_row(number: int = 0) -> dict[str, Any]:

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from infuser.errors import InputError
 from infuser.registry import TASKS
 from infuser.tables.skipped import BadRow
-from infuser.tasks.quasar_t import QuasarT
-from infuser.tasks.search_qa import SearchQa
+from infuser.tasks.open_qa import QuasarT, SearchQa
 
 
 def quasar_files(folder: Path, questions: list[Any], contexts: list[Any], kind: str = "short") -> QuasarT:

@@ -12,7 +12,7 @@ from infuser.errors import InputError
 from infuser.signals import Collator
 from infuser.tables.skipped import BadRow
 from infuser.tasks.base import Training
-from infuser.tasks.semeval_2010_8 import SemEval2010Task8
+from infuser.tasks.relation_classification import SemEval2010Task8
 from infuser.training import TrainSettings
 
 SEMEVAL = """\

@@ -12,7 +12,7 @@ from lama_files import jsonl
 
 from infuser.errors import InputError
 from infuser.tables.skipped import BadRow, Place
-from infuser.tasks.tacred import Tacred, read_row
+from infuser.tasks.relation_classification import Tacred, _tacred_text
 
 THABANE: dict[str, Any] = {
     "id": "e77",
@@ -102,7 +102,7 @@ def test_mentions_of_tacred_are_the_words_of_their_tokens(words: list[str], data
     for side in ("subj", "obj"):
         row[f"{side}_start"] = data.draw(st.integers(0, len(words) - 1))
         row[f"{side}_end"] = data.draw(st.integers(row[f"{side}_start"], len(words) - 1))
-    text = read_row(Place(Path("train.json"), 1), row)
+    text = _tacred_text(Place(Path("train.json"), 1), row)
     [triple] = text.triples
     for side, span in (("subj", triple.head), ("obj", triple.tail)):
         assert text.text[span.start : span.end] == " ".join(words[row[f"{side}_start"] : row[f"{side}_end"] + 1])

@@ -2,16 +2,12 @@
 
 from infuser.tasks import (  # noqa: F401
     attention_relations,
-    commonsense_qa,
-    cosmos_qa,
     entity_typing,
-    fewrel,
     glue,
     lama,
-    quasar_t,
+    multiple_choice,
+    open_qa,
+    relation_classification,
     relevance,
-    search_qa,
-    semeval_2010_8,
     tabular,
-    tacred,
 )
