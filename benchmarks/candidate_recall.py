@@ -38,8 +38,8 @@ from infuser import assets
 from infuser.errors import AssetError
 from infuser.knowledge.candidates.files import name_mentions, read_mention_counts
 from infuser.knowledge.candidates.mention_rule import MentionRule
-from infuser.knowledge.candidates.store import CandidateStore, MentionFinder, batches, build_candidates
-from infuser.knowledge.facts import ENTITIES
+from infuser.knowledge.candidates.store import CandidateStore, MentionFinder, build_candidates
+from infuser.knowledge.facts import ENTITIES, pack_mentions
 from infuser.knowledge.readers.tables import read_table
 from infuser.tables.skipped import Skipped
 from infuser.words import WordBorders
@@ -102,7 +102,7 @@ def counted(id_of: dict[str, str]) -> Iterator[pa.RecordBatch]:
     """Yield the mention counts of shared/data/linking; a title without a Wikidata id stays, as a rival."""
     for batch in read_mention_counts(SHARED / "linking" / "mention_candidates.tsv.gz", Skipped(strict=True)):
         rows = zip(*(batch.column(name).to_pylist() for name in ("mention", "entity", "count")), strict=True)
-        yield from batches((mention, id_of.get(title, f"title:{title}"), count) for mention, title, count in rows)
+        yield from pack_mentions((mention, id_of.get(title, f"title:{title}"), count) for mention, title, count in rows)
 
 
 def gather(wheel: Path | None) -> dict[str, list[pa.RecordBatch]]:
@@ -209,7 +209,7 @@ def a_million(rule: MentionRule) -> dict[str, float]:
     rows = (
         (name, f"Q{place * 7 % 600_000 + rank}", 3 - rank) for place, name in enumerate(mentions) for rank in (0, 1)
     )
-    built, store = timed(lambda: build_candidates(batches(rows)))
+    built, store = timed(lambda: build_candidates(pack_mentions(rows)))
     texts = [" and ".join(chance.choices(mentions, k=40)) for _ in range(500)]
     return {"build_s": round(built, 2), **time_it(store, rule, texts)}
 

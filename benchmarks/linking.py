@@ -31,7 +31,8 @@ from support.measuring import about, write_result
 from support.wordnet_texts import definition_of, wordnet_examples, wordnet_mentions
 
 from infuser import Candidates, EntityVectors, Kar, KnowledgeBase, TrainSettings, assets, infuse
-from infuser.knowledge.candidates.store import CandidateStore, batches, build_candidates
+from infuser.knowledge.candidates.store import CandidateStore, build_candidates
+from infuser.knowledge.facts import pack_mentions
 from infuser.knowledge.readers.wikidata_small import read_wikidata_small
 from infuser.knowledge.readers.wordnet import read_synsets
 from infuser.knowledge.vectors.descriptions import Described
@@ -119,7 +120,7 @@ def met_in(texts: Sequence[str], store: CandidateStore) -> CandidateStore:
         for number in sorted(met)
         for entity, count in zip(*(part.tolist() for part in store.counts(number)), strict=True)
     )
-    return build_candidates(batches(rows))
+    return build_candidates(pack_mentions(rows))
 
 
 def described_wikidata(store: CandidateStore) -> list[Described]:

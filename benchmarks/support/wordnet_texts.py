@@ -13,8 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from infuser.errors import SourceError
-from infuser.knowledge.candidates.store import batches
-from infuser.knowledge.facts import Facts
+from infuser.knowledge.facts import Facts, pack_mentions
 from infuser.knowledge.readers.wordnet import read_synsets
 from infuser.linking.examples import LinkedText
 from infuser.types import Span
@@ -39,7 +38,7 @@ def wordnet_mentions(folder: str | Path) -> Facts:
 
     Each counts 1 + how often the lemma was met in that meaning in WordNet's tagged texts.
     """
-    return batches(_rows(folder))
+    return pack_mentions(_rows(folder))
 
 
 def _rows(folder: str | Path) -> Iterator[tuple[str, str, float]]:

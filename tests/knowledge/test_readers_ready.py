@@ -17,10 +17,10 @@ from fetching import fetch_or_skip
 
 from infuser import assets
 from infuser.errors import InputError, SourceError, UnknownNameError
-from infuser.knowledge.facts import ENTITIES, TRIPLES
+from infuser.knowledge.facts import ENTITIES, MENTIONS, TRIPLES
 from infuser.knowledge.readers import FORMATS, READY, guess_format, read_facts, read_ready
 from infuser.knowledge.readers.biomedical import read_biomedical
-from infuser.knowledge.readers.wikidata_small import MENTIONS, read_wikidata_small, read_wikidata_small_mentions
+from infuser.knowledge.readers.wikidata_small import read_wikidata_small, read_wikidata_small_mentions
 from infuser.tables.skipped import BATCH, Skipped
 
 Triples = list[tuple[str, str, str]]

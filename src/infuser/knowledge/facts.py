@@ -1,7 +1,7 @@
-"""The form in which every reader hands over knowledge: Arrow batches of triples or of entities.
+"""The form in which every reader hands over knowledge: Arrow batches of triples, of entities or of mentions.
 
-A reader is a generator of record batches. Each batch has one of the two schemas below; a reader may mix them, in any
-order. Rows that cannot be read are counted by a `tables.skipped.Skipped`.
+A reader is a generator of record batches. Each batch has one of the schemas below; a reader may mix triples and
+entities, in any order. Rows that cannot be read are counted by a `tables.skipped.Skipped`.
 """
 
 from __future__ import annotations
@@ -33,6 +33,14 @@ ENTITIES = pa.schema(
     ]
 )
 """All but the id may be null. The rows of one entity are merged: the first label and the first description win."""
+MENTIONS = pa.schema(
+    [
+        pa.field("mention", pa.string(), nullable=False),  # a name as it is written in texts
+        pa.field("entity", pa.string(), nullable=False),
+        pa.field("count", pa.float64(), nullable=False),  # how often the one meant the other; above 0
+    ]
+)
+"""The rows of one mention and entity are summed."""
 
 Facts = Iterator[pa.RecordBatch]
 
@@ -58,6 +66,10 @@ class TripleRow(NamedTuple):
     weight: float = 1.0
 
 
+MentionRow = tuple[str, str, float]
+"""One row of MENTIONS."""
+
+
 def pack_entities(entities: Iterable[EntityRow]) -> Facts:
     """Yield entities in batches."""
     return _pack(entities, ENTITIES)
@@ -66,6 +78,11 @@ def pack_entities(entities: Iterable[EntityRow]) -> Facts:
 def pack_triples(triples: Iterable[TripleRow]) -> Facts:
     """Yield triples in batches."""
     return _pack(triples, TRIPLES)
+
+
+def pack_mentions(mentions: Iterable[MentionRow]) -> Facts:
+    """Yield rows (mention, entity, count) in batches."""
+    return _pack(mentions, MENTIONS)
 
 
 def _pack(rows: Iterable[tuple[object, ...]], schema: pa.Schema) -> Facts:

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from infuser.errors import InputError
 from infuser.knowledge.candidates.files import name_mentions, read_mention_counts, read_tagged
 from infuser.knowledge.candidates.knowbert_ernie import read_ernie, read_knowbert, read_knowbert_wordnet
-from infuser.knowledge.candidates.store import MENTIONS, build_candidates
-from infuser.knowledge.facts import ENTITIES, TRIPLES, Facts
+from infuser.knowledge.candidates.store import build_candidates
+from infuser.knowledge.facts import ENTITIES, MENTIONS, TRIPLES, Facts
 from infuser.tables.skipped import Skipped
 
 Rows = list[tuple[str, str, float]]

@@ -9,7 +9,8 @@ import pytest
 
 from infuser.errors import InputError, SourceError
 from infuser.knowledge.candidates.mention_rule import MentionRule
-from infuser.knowledge.candidates.store import CandidateStore, MentionFinder, batches, build_candidates, mentions_of
+from infuser.knowledge.candidates.store import CandidateStore, MentionFinder, build_candidates, mentions_of
+from infuser.knowledge.facts import pack_mentions
 
 CITIES: dict[str, dict[str, float]] = {
     "Bern": {"Q70": 90, "Q1029394": 10},
@@ -31,8 +32,8 @@ def test_a_folder_answers_like_the_store_it_was_saved_from(tmp_path: Path) -> No
 
 def test_the_same_rows_in_any_order_make_the_same_folder(tmp_path: Path) -> None:
     rows = [(mention, entity, count) for mention, of in CITIES.items() for entity, count in of.items()]
-    one = build_candidates(batches(rows)).save(tmp_path / "one")
-    two = build_candidates([*batches(rows[4:]), *batches(rows[:4])]).save(tmp_path / "two")
+    one = build_candidates(pack_mentions(rows)).save(tmp_path / "one")
+    two = build_candidates([*pack_mentions(rows[4:]), *pack_mentions(rows[:4])]).save(tmp_path / "two")
     assert CandidateStore.open(one).digest == CandidateStore.open(two).digest
     for file in one.iterdir():
         assert file.read_bytes() == (two / file.name).read_bytes()
@@ -46,13 +47,13 @@ def test_nothing_known_finds_nothing(tmp_path: Path) -> None:
 @pytest.mark.parametrize("count", [0.0, -1.0, float("nan"), float("inf")])
 def test_a_count_that_is_none_is_refused_with_its_row(count: float) -> None:
     with pytest.raises(InputError, match="'mention': 'Bern', 'entity': 'Q2'"):
-        build_candidates(batches([("Aare", "Q1", 1), ("Bern", "Q2", count)]))
+        build_candidates(pack_mentions([("Aare", "Q1", 1), ("Bern", "Q2", count)]))
 
 
 @pytest.mark.parametrize("row", [(" ", "Q1", 1), ("Bern", "", 1), ("B\0rn", "Q1", 1)])
 def test_an_empty_name_is_refused(row: tuple[str, str, float]) -> None:
     with pytest.raises(InputError, match="empty or holds a null"):
-        build_candidates(batches([row]))
+        build_candidates(pack_mentions([row]))
 
 
 def test_whole_numbers_are_counts_too() -> None:

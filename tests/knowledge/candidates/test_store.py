@@ -8,13 +8,8 @@ from hypothesis import strategies as st
 
 from infuser.errors import SourceError
 from infuser.knowledge.candidates.mention_rule import STOP_WORDS, MentionRule, spelling_of
-from infuser.knowledge.candidates.store import (
-    FoundMention,
-    MentionFinder,
-    batches,
-    build_candidates,
-    mentions_of,
-)
+from infuser.knowledge.candidates.store import FoundMention, MentionFinder, build_candidates, mentions_of
+from infuser.knowledge.facts import pack_mentions
 from infuser.types import PAIR_BREAK
 
 Counts = dict[str, dict[str, float]]
@@ -47,7 +42,7 @@ def test_a_mention_has_its_entities_with_priors_that_sum_to_one() -> None:
 
 def test_the_rows_of_one_mention_and_entity_are_summed() -> None:
     rows = [("Bern", "Q70", 1), ("Bern", "Q71", 2), ("  Bern ", "Q70", 2), ("Bern", "Q70", 1)]
-    store = build_candidates(batches(rows))
+    store = build_candidates(pack_mentions(rows))
     assert (len(store), len(store.ids), store.n_rows) == (1, 2, 2)
     assert [(c.id, c.prior) for c in MentionFinder(store, MentionRule()).lookup("Bern")] == [
         ("Q70", pytest.approx(4 / 6)),

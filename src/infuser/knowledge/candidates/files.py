@@ -23,8 +23,7 @@ import pyarrow as pa
 
 from infuser.errors import InputError
 from infuser.knowledge.artifact import Strings, whole
-from infuser.knowledge.candidates.store import batches
-from infuser.knowledge.facts import ENTITIES, Facts
+from infuser.knowledge.facts import ENTITIES, Facts, MentionRow, pack_mentions
 from infuser.tables.blocks import split_record, suffix_of
 from infuser.tables.rows import Record, filled_lines, json_lines, read_records
 from infuser.tables.skipped import Skipped
@@ -41,8 +40,6 @@ _COLUMNS = {
     "entity": ("entity", "entity_id", "id", "qid", "candidate"),
     "count": ("count", "frequency", "freq", "n_links", "prior"),
 }
-MentionRow = tuple[str, str, float]
-"""Mention, entity, count."""
 
 
 def read_mention_counts(path: str | Path, skipped: Skipped | None = None) -> Facts:
@@ -53,11 +50,11 @@ def read_mention_counts(path: str | Path, skipped: Skipped | None = None) -> Fac
     skipped = Skipped() if skipped is None else skipped
     suffix = suffix_of(path)
     if suffix in (".tsv", ".txt", ".csv"):
-        return batches(_count_rows(path, _cells(path, "," if suffix == ".csv" else "\t", skipped), skipped))
+        return pack_mentions(_count_rows(path, _cells(path, "," if suffix == ".csv" else "\t", skipped), skipped))
     if suffix in (".jsonl", ".ndjson"):
-        return batches(_named_rows(path, json_lines(path, skipped), skipped))
+        return pack_mentions(_named_rows(path, json_lines(path, skipped), skipped))
     if suffix == ".parquet":
-        return batches(_named_rows(path, _parquet_records(path), skipped))
+        return pack_mentions(_named_rows(path, _parquet_records(path), skipped))
     raise InputError(f"Cannot tell what kind of table {str(path)!r} is. Name it .tsv, .csv, .jsonl or .parquet.")
 
 
@@ -67,7 +64,7 @@ def read_tagged(path: str | Path, skipped: Skipped | None = None, *, no_entity: 
     {"text": "...", "spans": [{"start": 0, "end": 4, "id": "Q70"}]}, or as ELEVANT writes it,
     {"text": "...", "labels": [{"span": [0, 4], "entity_id": "Q70"}]}. Spans without an entity are passed over.
     """
-    return batches(_tagged_rows(path, Skipped() if skipped is None else skipped, frozenset(no_entity)))
+    return pack_mentions(_tagged_rows(path, Skipped() if skipped is None else skipped, frozenset(no_entity)))
 
 
 def name_mentions(facts: Iterable[pa.RecordBatch], *, alias_weight: float = 0.5) -> Facts:
@@ -77,7 +74,7 @@ def name_mentions(facts: Iterable[pa.RecordBatch], *, alias_weight: float = 0.5)
     """
     if not 0 < alias_weight < math.inf:
         raise InputError(f"alias_weight is {alias_weight}; it must be above 0.")
-    return batches(_name_rows(facts, alias_weight))
+    return pack_mentions(_name_rows(facts, alias_weight))
 
 
 def graph_mentions(folder: str | Path, *, alias_weight: float = 0.5) -> Facts:
@@ -87,7 +84,7 @@ def graph_mentions(folder: str | Path, *, alias_weight: float = 0.5) -> Facts:
     """
     from infuser.knowledge.graph.store import GraphStore
 
-    return batches(_graph_rows(GraphStore.open(folder), alias_weight))
+    return pack_mentions(_graph_rows(GraphStore.open(folder), alias_weight))
 
 
 def _graph_rows(graph: GraphStore, alias_weight: float) -> Iterator[MentionRow]:

@@ -15,9 +15,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Literal
 
-from infuser.knowledge.candidates.files import MentionRow, checked_row
-from infuser.knowledge.candidates.store import batches
-from infuser.knowledge.facts import Facts
+from infuser.knowledge.candidates.files import checked_row
+from infuser.knowledge.facts import Facts, MentionRow, pack_mentions
 from infuser.tables.rows import filled_lines, json_lines
 from infuser.tables.skipped import Skipped
 
@@ -30,18 +29,18 @@ def read_knowbert(path: str | Path, skipped: Skipped | None = None, *, entity: L
 
     `entity` says which of the two is the entity: the name (a Wikipedia title) or the id before the prior.
     """
-    return batches(_knowbert_rows(path, Skipped() if skipped is None else skipped, 0 if entity == "id" else 2))
+    return pack_mentions(_knowbert_rows(path, Skipped() if skipped is None else skipped, 0 if entity == "id" else 2))
 
 
 def read_knowbert_wordnet(path: str | Path, skipped: Skipped | None = None) -> Facts:
     """Read KnowBERT's WordNet entities: lemmas mean their synset, each 1 + `count` times; synsets are passed over."""
-    return batches(_wordnet_rows(path, Skipped() if skipped is None else skipped))
+    return pack_mentions(_wordnet_rows(path, Skipped() if skipped is None else skipped))
 
 
 def read_ernie(entity2id: str | Path, entity_map: str | Path, skipped: Skipped | None = None) -> Facts:
     """Read the names of ERNIE's entities, each counting 1; names of entities that have no number are passed over."""
     skipped = Skipped() if skipped is None else skipped
-    return batches(_ernie_rows(entity_map, _ernie_entities(entity2id, skipped), skipped))
+    return pack_mentions(_ernie_rows(entity_map, _ernie_entities(entity2id, skipped), skipped))
 
 
 def _knowbert_rows(path: str | Path, skipped: Skipped, entity_at: int) -> Iterator[MentionRow]:

@@ -20,19 +20,11 @@ from numpy.typing import NDArray
 from infuser.errors import InputError, SourceError
 from infuser.knowledge.artifact import Folder, Parts, Strings, whole, write_folder
 from infuser.knowledge.candidates.mention_rule import MentionRule, spelling_of
+from infuser.knowledge.facts import MENTIONS, pack_mentions
 from infuser.knowledge.names.gazetteer import Gazetteer
-from infuser.tables.skipped import BATCH
 from infuser.types import Candidate
 
 KIND = "candidates"
-MENTIONS = pa.schema(
-    [
-        pa.field("mention", pa.string(), nullable=False),  # a name as it is written in texts
-        pa.field("entity", pa.string(), nullable=False),
-        pa.field("count", pa.float64(), nullable=False),  # how often the one meant the other; above 0
-    ]
-)
-"""The schema in which readers yield mentions; the rows of one mention and entity are summed."""
 
 _FOLDED = {"fold_case": True, "fold_accents": True}  # the index folds all; the rule sorts out afterwards
 _MOST_REMEMBERED = 200_000
@@ -89,7 +81,7 @@ class CandidateStore:
 
     def rows(self) -> Iterator[pa.RecordBatch]:
         """Yield everything as batches of mention, entity and count, as `build_candidates` takes them."""
-        return batches(
+        return pack_mentions(
             (self.spellings[spelling], self.ids[entity], count)
             for spelling in range(len(self))
             for entity, count in zip(*(part.tolist() for part in self.counts(spelling)), strict=True)
@@ -202,26 +194,7 @@ def mentions_of(known: Mapping[str, Mapping[str, float]]) -> Iterator[pa.RecordB
     if not all(isinstance(entities, Mapping) for entities in known.values()):
         raise SourceError("Mentions are given as {mention: {entity: count}}.")
     rows = [(mention, entity, count) for mention, entities in known.items() for entity, count in entities.items()]
-    return batches(rows)
-
-
-def batches(rows: Iterable[tuple[str, str, float]]) -> Iterator[pa.RecordBatch]:
-    """Yield rows (mention, entity, count) as batches."""
-    some: list[tuple[str, str, float]] = []
-    for row in rows:
-        some.append(row)
-        if len(some) == BATCH:
-            yield _batch(some)
-            some = []
-    if some:
-        yield _batch(some)
-
-
-def _batch(rows: list[tuple[str, str, float]]) -> pa.RecordBatch:
-    columns = zip(*rows, strict=True)
-    return pa.RecordBatch.from_arrays(
-        [pa.array(column, field.type) for column, field in zip(columns, MENTIONS, strict=True)], schema=MENTIONS
-    )
+    return pack_mentions(rows)
 
 
 def _index(

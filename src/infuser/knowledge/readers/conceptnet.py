@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 
 from infuser.errors import InputError
 from infuser.knowledge.facts import ENTITIES, TRIPLES, Facts, in_batches
-from infuser.knowledge.readers.cells import Faults, all_but, note, note_nulls
+from infuser.knowledge.readers.columns import Faults, all_but, note, note_nulls
 from infuser.knowledge.readers.tables import count_bad_rows, read_json_lines
 from infuser.tables.blocks import read_blocks
 from infuser.tables.parse import parse_table

@@ -14,10 +14,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-
 from infuser.errors import InputError, MissingExtraError
-from infuser.knowledge.facts import ENTITIES, TRIPLES, Facts
+from infuser.knowledge.facts import EntityRow, Facts, TripleRow, pack_entities, pack_triples
 from infuser.tables.blocks import Block, open_stream, read_blocks, suffix_of
 from infuser.tables.skipped import BATCH, Skipped
 
@@ -53,15 +51,10 @@ def read_rdf(path: str | Path, skipped: Skipped, *, language: str = "en", shorte
     for number, statement in enumerate(_statements(path, skipped), start=1):
         if not gathered.take(statement.subject, statement.predicate.value, statement.object):
             skipped.add(path, number, "holds a null character", str(statement), unit="statement")
-        if len(gathered.heads) >= BATCH:
-            yield gathered.triples()
-        if len(gathered.rows) >= BATCH:
-            yield gathered.entities()
+        if max(len(gathered.triples), len(gathered.entities)) >= BATCH:
+            yield from gathered.pack()
     gathered.close()
-    if gathered.heads:
-        yield gathered.triples()
-    if gathered.rows:
-        yield gathered.entities()
+    yield from gathered.pack()
     if gathered.n_literals:
         _log.info(
             "%s: %d statements about literals other than names and descriptions left out", path, gathered.n_literals
@@ -126,10 +119,8 @@ class _Gathered:
 
     language: str
     shorten: bool
-    heads: list[str] = field(default_factory=list)
-    relations: list[str] = field(default_factory=list)
-    tails: list[str] = field(default_factory=list)
-    rows: list[dict[str, Any]] = field(default_factory=list)
+    triples: list[TripleRow] = field(default_factory=list)
+    entities: list[EntityRow] = field(default_factory=list)
     n_literals: int = 0
     _subject: Any = None
     _subject_id: str = ""
@@ -149,9 +140,8 @@ class _Gathered:
             if predicate == _TYPE:
                 self._texts.setdefault("types", []).append((0, text))
             elif kind != "Triple" and self._subject_id:  # a statement about a statement has no place in a graph
-                self.heads.append(self._subject_id)
-                self.relations.append(predicate)
-                self.tails.append(text)
+                relation = _local_name(predicate) if self.shorten else predicate
+                self.triples.append(TripleRow(self._subject_id, relation, text))
         elif (role := _ROLES.get(predicate)) is None:
             self.n_literals += 1
         elif (fit := self._fit(value.language)) is not None and text:
@@ -163,30 +153,19 @@ class _Gathered:
         texts, self._texts = self._texts, {}
         if not texts or not self._subject_id:
             return
-        names = _best_first(texts.get("label", ())) + _best_first(texts.get("aliases", ()))
-        described = _best_first(texts.get("description", ()))
-        row: dict[str, Any] = {"id": self._subject_id, "types": _best_first(texts.get("types", ())) or None}
-        if "label" in texts:
-            row["label"], names = names[0], names[1:]
-        row["aliases"] = list(dict.fromkeys(name for name in names if name != row.get("label"))) or None
-        row["description"] = described[0] if described else None
-        self.rows.append(row)
-
-    def triples(self) -> pa.RecordBatch:
-        """Return the triples so far and forget them."""
-        weights = pa.repeat(pa.scalar(1.0, pa.float32()), len(self.heads))
-        names = {relation: _local_name(relation) if self.shorten else relation for relation in set(self.relations)}
-        relations = [names[relation] for relation in self.relations]
-        batch = pa.RecordBatch.from_arrays(
-            [pa.array(self.heads), pa.array(relations), pa.array(self.tails), weights], schema=TRIPLES
+        labels, names, described, types = (
+            _best_first(texts.get(role, ())) for role in ("label", "aliases", "description", "types")
         )
-        self.heads, self.relations, self.tails = [], [], []
-        return batch
+        label = labels[0] if labels else None
+        aliases = [name for name in dict.fromkeys([*labels, *names]) if name != label]
+        description = described[0] if described else None
+        self.entities.append(EntityRow(self._subject_id, label, aliases or None, description, types or None))
 
-    def entities(self) -> pa.RecordBatch:
-        """Return the entities so far and forget them."""
-        rows, self.rows = self.rows, []
-        return pa.RecordBatch.from_pylist(rows, schema=ENTITIES)
+    def pack(self) -> Facts:
+        """Yield what was gathered so far and forget it."""
+        triples, self.triples, entities, self.entities = self.triples, [], self.entities, []
+        yield from pack_triples(triples)
+        yield from pack_entities(entities)
 
     def _id(self, node: Any) -> str:
         kind = type(node).__name__

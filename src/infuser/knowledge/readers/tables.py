@@ -21,8 +21,17 @@ import pyarrow.compute as pc
 
 from infuser.errors import InputError
 from infuser.knowledge.facts import ENTITIES, Facts, in_batches
-from infuser.knowledge.readers.cells import SCHEMAS, Faults, make_batch, note
-from infuser.knowledge.readers.columns import NEEDED, Kind, choose_layout, kind_of, match_keys
+from infuser.knowledge.readers.columns import (
+    NEEDED,
+    SCHEMAS,
+    Faults,
+    Kind,
+    choose_layout,
+    kind_of,
+    make_batch,
+    match_keys,
+    note,
+)
 from infuser.tables.blocks import Block, block_behind, read_blocks, split_record, suffix_of
 from infuser.tables.parse import Batch, open_parquet, parse_table, rows_one_by_one
 from infuser.tables.parse_json import parse_json
