@@ -143,7 +143,7 @@ def compare(corpus: Path, folder: Path, max_ties: int, rounds: int) -> dict[str,
     )
     known = [[store.table.nodes_of(text) for text in batch] for batch in words]
     distinct = [len({node for node in text if node >= 0}) for batch in known for text in batch]
-    n_held = len(store.table.ties.columns)
+    n_held = len(store.table.columns)
     print(f"{store.n_words:,} words that hold {n_held:,} ties, {statistics.mean(distinct):.0f} known words per text")
     for name, one in milliseconds.items():
         print(f"  {name:22s}{one['median']:8.1f} ms median {one['fastest']:8.1f} ms fastest", flush=True)

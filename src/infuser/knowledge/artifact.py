@@ -14,7 +14,7 @@ import hashlib
 import json
 import os
 import zlib
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, cast
 
@@ -215,6 +215,24 @@ def make_trie(strings: Collection[str]) -> marisa_trie.Trie:
         f"A name or id holds a null character or half of a character (a lone surrogate): {odd[:60]!r}. Leave it out, "
         "or read the file with the right encoding."
     )
+
+
+def number_strings(strings: Sequence[str]) -> tuple[marisa_trie.Trie, NDArray[np.int32], NDArray[np.int32]]:
+    """Return a table of different strings, the key in it of each, and for each key the place of its string."""
+    table = make_trie(strings)
+    keys = np.fromiter(map(table.__getitem__, strings), np.int32, len(strings))
+    places = np.empty_like(keys)
+    places[keys] = np.arange(len(keys), dtype=np.int32)
+    return table, keys, places
+
+
+def key_in(table: marisa_trie.Trie, string: str) -> int:
+    """Return the key of a string in a table, -1 if it is not there."""
+    try:
+        key: int = table.get(string, -1)
+    except UnicodeEncodeError:  # half of a character: no table holds one
+        return -1
+    return key
 
 
 def whole(array: ArrayLike | Array) -> NDArray[Any]:

@@ -23,8 +23,7 @@ from infuser.types import PAIR_BREAK, Annotations, Link, Span, Term
 from infuser.words import Word, find_words, readable
 
 if TYPE_CHECKING:
-    from infuser.knowledge.correlation.table import TieTable
-    from infuser.knowledge.correlation.ties import TextTies, TextWords
+    from infuser.knowledge.correlation.table import TextTies, TextWords, TieTable
 
 
 @SOURCES.register("correlation")
@@ -83,7 +82,7 @@ class Correlation(FolderSource):
         Words and pairs in fewer than `min_count` texts are left out: what was seen once scores high by accident. For a
         large corpus, or other units and scores, build a folder: `infuser correlation build`.
         """
-        from infuser.knowledge.correlation.scores import Scoring, score_pairs
+        from infuser.knowledge.correlation.scores import Scorer, Scoring
         from infuser.knowledge.counting import Counting, count_texts
 
         if isinstance(texts, str):
@@ -91,20 +90,18 @@ class Correlation(FolderSource):
         settings = Counting(unit="document", min_count=min_count, min_pairs=min_count)
         counts = count_texts(texts, settings)
         first, second = np.divmod(np.asarray(counts.keys), max(len(counts.words), 1))
-        scores = score_pairs(
-            *(Scoring("pmi"), settings, counts.left, counts.right, counts.n_units),
-            *(first, second, np.asarray(counts.pair_counts)),
-        )
+        score = Scorer(Scoring("pmi"), settings, counts.left, counts.right, counts.n_units)
+        scores = score(first, second, np.asarray(counts.pair_counts))
         words, rows = counts.words.to_pylist(), zip(first.tolist(), second.tolist(), scores.tolist(), strict=True)
         positive = [(words[one], words[other], score) for one, other, score in rows if score > 0]
         return cls(positive, n_terms=n_terms, minimum=minimum, n_words=n_words)
 
     def annotate(self, texts: Sequence[str]) -> list[Annotations]:
         """Return the tied words of each text, and the terms added to it."""
-        from infuser.knowledge.correlation.ties import find_ties
+        from infuser.knowledge.correlation.table import find_ties
 
         readings = [self._read(text) for text in texts]
-        found = find_ties(self._table.ties, [reading.asked for reading in readings], self.n_terms)
+        found = find_ties(self._table, [reading.asked for reading in readings], self.n_terms)
         return [reading.annotations(ties, self._table) for reading, ties in zip(readings, found, strict=True)]
 
     def _read(self, text: str) -> _TextWords:
@@ -147,7 +144,7 @@ class _TextWords:
     """A text as the table sees it."""
 
     def __init__(self, text: str, words: list[Word], nodes: Any, kept: Any) -> None:
-        from infuser.knowledge.correlation.ties import TextWords
+        from infuser.knowledge.correlation.table import TextWords
 
         self._text, self._words = text, words
         self._kept = kept[nodes[kept] >= 0]

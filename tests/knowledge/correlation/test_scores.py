@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from infuser.errors import InputError
-from infuser.knowledge.correlation.scores import Scorer, Scoring, score_pairs
+from infuser.knowledge.correlation.scores import Scorer, Scoring
 from infuser.knowledge.counting import Counting, count_texts
 
 DOCUMENTS = Counting(unit="document")
@@ -24,7 +24,7 @@ def seen(draw: st.DrawFn) -> tuple[int, int, int, int]:
 
 def score(scoring: Scoring, n_units: int, one: int, other: int, both: int) -> float:
     counts, first, second = np.array([one, other]), np.array([0]), np.array([1])
-    return float(score_pairs(scoring, DOCUMENTS, counts, counts, n_units, first, second, np.array([both]))[0])
+    return float(Scorer(scoring, DOCUMENTS, counts, counts, n_units)(first, second, np.array([both]))[0])
 
 
 def test_scores_worked_by_hand() -> None:
@@ -121,9 +121,7 @@ def test_the_weight_of_a_tie_is_its_npmi_or_its_share_of_the_largest_score() -> 
 
 def test_no_pairs_have_no_scores() -> None:
     nothing = np.zeros(0, np.int64)
-    assert score_pairs(
-        Scoring(context_power=0.75), DOCUMENTS, nothing, nothing, 0, nothing, nothing, nothing
-    ).shape == (0,)
+    assert Scorer(Scoring(context_power=0.75), DOCUMENTS, nothing, nothing, 0)(nothing, nothing, nothing).shape == (0,)
 
 
 def test_settings_come_back_from_json_and_wrong_ones_are_refused() -> None:

@@ -13,9 +13,9 @@ import pytest
 
 from infuser.errors import InputError, SourceError
 from infuser.knowledge.correlation import build as correlation_build
-from infuser.knowledge.correlation import ties as correlation_ties
+from infuser.knowledge.correlation import table as correlation_table
 from infuser.knowledge.correlation.build import make_table
-from infuser.knowledge.correlation.scores import Scoring, score_pairs
+from infuser.knowledge.correlation.scores import Scorer, Scoring
 from infuser.knowledge.correlation.store import CorrelationStore, save_correlation
 from infuser.knowledge.correlation.table import Correlated, TieTable
 from infuser.knowledge.counting import CorpusCounts, Counting, count_texts
@@ -62,9 +62,8 @@ def dense(counts: CorpusCounts, scoring: Scoring) -> np.ndarray[Any, Any]:
     numbers = [divmod(int(key), n_words) for key in np.asarray(counts.keys)]
     scores = [
         float(
-            score_pairs(
-                *(scoring, counts.settings, counts.left, counts.right, counts.n_units),
-                *(np.array([one]), np.array([other]), np.array([n])),
+            Scorer(scoring, counts.settings, counts.left, counts.right, counts.n_units)(
+                np.array([one]), np.array([other]), np.array([n])
             )[0]
         )
         for (one, other), n in zip(numbers, np.asarray(counts.pair_counts).tolist(), strict=True)
@@ -143,14 +142,14 @@ def test_ties_and_terms_are_those_of_trying_every_word(tmp_path: Path, unit: str
 @pytest.mark.parametrize("most", [1, 3])
 def test_a_word_holds_its_strongest_ties_and_two_are_tied_if_either_does(tmp_path: Path, unit: str, most: int) -> None:
     counts = by_chance(40, 300, unit)
-    everything = CorrelationStore.open(save_correlation(counts, Scoring(max_ties=0), tmp_path / "all")).table.ties
+    everything = CorrelationStore.open(save_correlation(counts, Scoring(max_ties=0), tmp_path / "all")).table
     store = CorrelationStore.open(save_correlation(counts, Scoring(max_ties=most), tmp_path / "few"))
     n_sides, held = store.table.n_sides, {}
     for node in range(store.n_words * n_sides):
         columns, weights = everything.row(node)
         strongest = sorted(zip((-weights).tolist(), columns.tolist(), strict=True))[:most]
         held[node] = {column: -weight for weight, column in strongest}
-        assert dict(zip(*(part.tolist() for part in store.table.ties.row(node)), strict=True)) == held[node]
+        assert dict(zip(*(part.tolist() for part in store.table.row(node)), strict=True)) == held[node]
     words = counts.words.to_pylist()
     [found] = store.correlate([[words[:20], words[10:30]][:n_sides]])
     for i, (one, side) in enumerate(zip(found.words, found.sides.tolist(), strict=True)):
@@ -165,7 +164,7 @@ def test_a_word_holds_its_strongest_ties_and_two_are_tied_if_either_does(tmp_pat
 def test_many_texts_are_asked_in_batches_with_the_same_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     store = CorrelationStore.open(save_correlation(by_chance(300, 9000), Scoring(), tmp_path / "c"))
     expected = ASK["map"](store)
-    monkeypatch.setattr(correlation_ties, "_N_ENTRIES", 100)
+    monkeypatch.setattr(correlation_table, "_N_ENTRIES", 100)
     assert ASK["map"](store) == expected
 
 
@@ -225,7 +224,7 @@ def test_the_bytes_do_not_depend_on_the_memory_given(
     save_correlation(counts, Scoring(), tmp_path / "much")
     monkeypatch.setattr(correlation_build, "_MOST_WORDS", 7)
     save_correlation(counts, Scoring(), tmp_path / "little", memory=1)  # 1,024 pairs at a time
-    ties = CorrelationStore.open(tmp_path / "little").table.ties
+    ties = CorrelationStore.open(tmp_path / "little").table
     assert all((np.diff(ties.row(node)[0]) > 0).all() for node in range(ties.n_words * ties.n_sides)), "rows ascend"
     assert content(tmp_path / "much") == content(tmp_path / "little")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["little", "much"], "nothing is left lying around"

@@ -103,20 +103,6 @@ class Scorer:
         return scores
 
 
-def score_pairs(
-    scoring: Scoring,
-    counting: Counting,
-    left: Numbers,
-    right: Numbers,
-    n_units: int,
-    first: Numbers,
-    second: Numbers,
-    together: Numbers,
-) -> NDArray[np.float64]:
-    """Return the scores of pairs of words: `left` and `right` count the whole vocabulary, `together` the pairs."""
-    return Scorer(scoring, counting, left, right, n_units)(first, second, together)
-
-
 def _smoothed(counts: Numbers, power: float) -> NDArray[np.float64]:
     counts = np.asarray(counts, np.float64)
     if power == 1 or not counts.any():

@@ -9,19 +9,19 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from infuser.errors import InputError, SourceError
-from infuser.knowledge.artifact import Array, Folder, whole
+from infuser.knowledge.artifact import Folder, whole
 from infuser.knowledge.correlation.build import KIND, SHAPE, save_correlation
 from infuser.knowledge.correlation.scores import Scorer, Scoring
 from infuser.knowledge.correlation.table import Correlated, TieTable
 from infuser.knowledge.counting.settings import Counting
-from infuser.knowledge.counting.shapes import CorpusCounts, RowKeys
+from infuser.knowledge.counting.shapes import Chained, CorpusCounts, RowKeys
 from infuser.tables.skipped import Skipped
 from infuser.words import find_words
 
@@ -101,7 +101,7 @@ class CorrelationStore:
         """Return what was counted, as it was given to `save_correlation`; the pairs are read when they are needed."""
         words = pa.array([self.table.word(number) for number in range(self.n_words)], pa.string())
         keys = RowKeys(self._begins, self._parts["pairs.seconds"])
-        together = _Together(self._parts["pairs.counts"])
+        together = Chained([self._parts["pairs.counts"]])
         told = {name: self.about[name] for name in self.about["told"]}
         return CorpusCounts(self.counting, words, self._seen(0), self._seen(1), self.n_units, keys, together, told)
 
@@ -126,8 +126,8 @@ class CorrelationStore:
         """
         number = self._number(word)
         side = self._side(number, side)
-        columns, weights = self.table.ties.row(number * self.counting.n_sides + side)
-        best = np.lexsort((self.table.ties.place_of[columns], -weights))[:n]
+        columns, weights = self.table.row(number * self.counting.n_sides + side)
+        best = np.lexsort((self.table.place_of[columns], -weights))[:n]
         found = []
         for other in columns[best].tolist():
             facts = self._facts(other, number) if side == 1 else self._facts(number, other)
@@ -168,7 +168,7 @@ class CorrelationStore:
         n_sides = self.counting.n_sides
         weights = [0.0]
         for node, word in ((first * n_sides, second), (second * n_sides + n_sides - 1, first)):
-            columns, held = self.table.ties.row(node)
+            columns, held = self.table.row(node)
             weights += held[columns == word].tolist()
         return max(weights)
 
@@ -201,20 +201,3 @@ class CorrelationStore:
     def _seen(self, side: int) -> NDArray[np.int64]:
         """Return how often each word was seen, on a side of pairs."""
         return whole(self._parts["right" if side == 1 and self.counting.n_sides == 2 else "left"])
-
-
-class _Together:
-    """Counts of pairs as whole numbers of the usual size, a slice at a time."""
-
-    def __init__(self, counts: Array) -> None:
-        self._counts = counts
-
-    def __len__(self) -> int:
-        return len(self._counts)
-
-    def __getitem__(self, key: slice) -> NDArray[np.int64]:
-        counts: NDArray[np.int64] = self._counts[key].astype(np.int64)
-        return counts
-
-    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
-        return self[:].astype(dtype or np.int64)

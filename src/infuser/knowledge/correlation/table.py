@@ -1,20 +1,54 @@
-"""Words and the ties between them, in memory or on disk: what the `Correlation` source asks."""
+"""Words and the ties between them, in memory or on disk, and what they say about texts: ties, and the closest terms.
+
+The ties are one sparse matrix. A word on one side of a text is a node: number * n_sides + side. Only a table of pairs
+has two sides: there the row of a left word holds right words, and the other way round.
+
+    ties.begins    where the row of each node begins, and, last, their number
+    ties.columns   the words that a node is tied to, ascending        ties.weights   how strongly, above 0 and up to 1
+
+A row of a built table holds the strongest ties of its word only (`Scoring.max_ties`), so two words are tied if either
+holds the other, and a word speaks for the terms that it holds. So what a text costs does not grow with the table.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property, lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from infuser.errors import SourceError
-from infuser.knowledge.artifact import Parts, Strings, make_trie, whole
-from infuser.knowledge.correlation.ties import TextWords, Ties, find_ties
+from infuser.knowledge.artifact import Parts, Strings, key_in, number_strings, whole
 
+Numbers = NDArray[Any]
+_N_ENTRIES = 1 << 21  # looked at together: bounds the memory
+_DIGITS = 12  # sums that differ by the order of addition only are equal
+_ROUNDING = 1e-4  # more than sums of single precision are off
 _N_REMEMBERED = 500_000
 _NONE = np.zeros(0, np.int64)
+
+
+class TextWords(NamedTuple):
+    """The nodes of one text, each once."""
+
+    nodes: Numbers
+    """Those whose ties with each other are wanted."""
+    others: Numbers
+    """Those that count for the terms only."""
+
+
+class TextTies(NamedTuple):
+    """The ties of one text."""
+
+    weights: Numbers
+    """(nodes, nodes)"""
+    terms: Numbers
+    """Words that are not in the text, the best first."""
+    ties: Numbers
+    """(nodes, terms)"""
 
 
 class Correlated(NamedTuple):
@@ -33,38 +67,67 @@ class Correlated(NamedTuple):
 
 
 class TieTable:
-    """Words by number and the other way round, and their ties."""
+    """Words by number and the other way round, and their ties; arrays are checked as a whole at their first use."""
 
     def __init__(self, parts: Parts, *, n_sides: int = 1) -> None:
         self._parts, self.n_sides = parts, n_sides
-        self._words = Strings.open(parts, "words")
-        self._numbers = _Numbers(self)
-        self.word = lru_cache(maxsize=_N_REMEMBERED)(self._words.__getitem__)
+        words = Strings.open(parts, "words")
+        self.n_words = len(words)
+        self.word = lru_cache(maxsize=_N_REMEMBERED)(words.__getitem__)
         """Returns the word of a number."""
-        self.ties = Ties(parts, n_words=len(self._words), n_sides=n_sides)
+        self.look_up = lru_cache(maxsize=_N_REMEMBERED)(self._look_up)
+        """Returns the number of a folded word, -1 if it is not in the table."""
 
     def __len__(self) -> int:
-        return len(self._words)
+        return self.n_words
 
-    def look_up(self, word: str) -> int:
-        """Return the number of a folded word, -1 if it is not in the table."""
-        trie, number_of = self._index
-        try:
-            place = trie.get(word)
-        except UnicodeEncodeError:  # half a character is in no table
-            place = None
-        return -1 if place is None else int(number_of[place])
+    def _look_up(self, word: str) -> int:
+        key = key_in(self._parts["words.trie"], word)
+        return -1 if key < 0 else int(self._number_of[key])
+
+    @cached_property
+    def _number_of(self) -> Numbers:
+        return whole(self._parts["words.number"])
+
+    @cached_property
+    def begins(self) -> Numbers:
+        """Where the rows begin."""
+        return whole(self._parts["ties.begins"])
+
+    @cached_property
+    def columns(self) -> Numbers:
+        """The words of all rows."""
+        return whole(self._parts["ties.columns"])
+
+    @cached_property
+    def weights(self) -> Numbers:
+        """The weights of all rows."""
+        return whole(self._parts["ties.weights"])
+
+    @cached_property
+    def place_of(self) -> Numbers:
+        """The place of each word in the order of the alphabet."""
+        return whole(self._parts["words.place"])
+
+    def row(self, node: int) -> tuple[Numbers, Numbers]:
+        """Return the words that a node is tied to, and the weights."""
+        begin, end = self.begins[node : node + 2].tolist()
+        return self.columns[begin:end], self.weights[begin:end]
 
     def nodes_of(self, words: Sequence[str], side: int = 0) -> list[int]:
         """Return the node of each folded word on a side of a text; negative if it is not in the table."""
-        numbers, n_sides = self._numbers, self.n_sides
-        return [numbers[word] * n_sides + side for word in words]
+        look_up, n_sides = self.look_up, self.n_sides
+        return [look_up(word) * n_sides + side for word in words]
 
     def above(self, limit: float) -> TieTable:
-        """Return the table with only those ties that weigh more than `limit`."""
-        table = TieTable(self._parts, n_sides=self.n_sides)
-        table.ties = self.ties.above(limit)
-        return table
+        """Return the table with only those ties that weigh more than `limit`, in memory."""
+        keep = self.weights > limit
+        before = np.zeros(len(keep) + 1, np.int64)
+        np.cumsum(keep, out=before[1:])
+        parts = {name: self._parts[name] for name in self._parts if name.startswith("words.")}
+        parts |= {"ties.begins": before[self.begins]}
+        parts |= {"ties.columns": self.columns[keep], "ties.weights": self.weights[keep]}
+        return TieTable(parts, n_sides=self.n_sides)
 
     def correlate(self, texts: Sequence[Sequence[Sequence[str]]], n_terms: int = 0) -> list[Correlated]:
         """Return the ties and terms of texts, each given as the folded words of its one or two sides."""
@@ -82,33 +145,13 @@ class TieTable:
                 [self.word(term) for term in found.terms.tolist()],
                 found.ties,
             )
-            for text, found in zip(asked, find_ties(self.ties, asked, n_terms), strict=True)
+            for text, found in zip(asked, find_ties(self, asked, n_terms), strict=True)
         ]
-
-    @cached_property
-    def _index(self) -> tuple[Any, NDArray[Any]]:
-        return self._parts["words.trie"], whole(self._parts["words.number"])
-
-
-class _Numbers(dict[str, int]):
-    """Cached numbers of words; most words of a text were looked up before."""
-
-    def __init__(self, table: TieTable) -> None:
-        super().__init__()
-        self._table = table
-
-    def __missing__(self, word: str) -> int:
-        if len(self) >= _N_REMEMBERED:
-            self.clear()
-        number = self[word] = self._table.look_up(word)
-        return number
 
 
 def word_parts(words: Sequence[str]) -> dict[str, Any]:
     """Return the parts of a table that hold its words, which are numbered by their places."""
-    trie = make_trie(words)
-    number_of = np.zeros(len(words), np.int32)
-    number_of[[trie[word] for word in words]] = np.arange(len(words), dtype=np.int32)
+    trie, _, number_of = number_strings(words)
     place_of = np.zeros(len(words), np.int32)
     place_of[sorted(range(len(words)), key=words.__getitem__)] = np.arange(len(words), dtype=np.int32)
     return {
@@ -117,3 +160,102 @@ def word_parts(words: Sequence[str]) -> dict[str, Any]:
         "words.number": number_of,
         "words.place": place_of,
     }
+
+
+def find_ties(table: TieTable, texts: Sequence[TextWords], n_terms: int) -> list[TextTies]:
+    """Return the ties among the nodes of each text, and the terms with the largest sums of weights over all its nodes.
+
+    Equal sums come in alphabetical order; a term without a tie is none.
+    """
+    return [found for some in _batches(table, texts) for found in _Batch(table, some, n_terms).find()]
+
+
+def _batches(table: TieTable, texts: Sequence[TextWords]) -> Iterator[Sequence[TextWords]]:
+    first = n_entries = 0
+    for place, text in enumerate(texts):
+        nodes = np.concatenate(text)
+        n_mine = int((table.begins[nodes + 1] - table.begins[nodes]).sum())
+        if place > first and n_entries + n_mine > _N_ENTRIES:
+            yield texts[first:place]
+            first, n_entries = place, 0
+        n_entries += n_mine
+    if first < len(texts):
+        yield texts[first:]
+
+
+class _Batch:
+    """Texts of one batch: the rows of all their nodes, one after another."""
+
+    def __init__(self, table: TieTable, texts: Sequence[TextWords], n_terms: int) -> None:
+        self._table, self._texts, self._n_terms = table, texts, n_terms
+        self._nodes = [np.concatenate(text) for text in texts]
+        nodes = np.concatenate(self._nodes)
+        self._ends = np.cumsum([0, *map(len, self._nodes)])
+        begins, lengths = table.begins[nodes], table.begins[nodes + 1] - table.begins[nodes]
+        self._begins = np.zeros(len(nodes) + 1, np.int64)
+        np.cumsum(lengths, out=self._begins[1:])
+        entries = np.arange(self._begins[-1]) + np.repeat(begins - self._begins[:-1], lengths)
+        self._rows = np.repeat(np.arange(len(nodes)), lengths)
+        self._columns, self._weights = table.columns[entries], table.weights[entries]
+        # looked up instead of searched for; a text sets its places and clears them again
+        self._node_place = np.full(table.n_words * table.n_sides, -1, np.int32)
+        self._word_place = self._node_place if table.n_sides == 1 else np.full(table.n_words, -1, np.int32)
+
+    def find(self) -> list[TextTies]:
+        """Return what was found in each text."""
+        sums = self._add_up() if self._n_terms else None
+        return [self._find(number, sums) for number in range(len(self._texts))]
+
+    def _add_up(self) -> Any:
+        """Return (texts, words): the sums of the rows of each text, sparse."""
+        n_nodes, n_words = int(self._ends[-1]), self._table.n_words
+        rows = csr_array((self._weights, self._columns, self._begins), shape=(n_nodes, n_words))
+        ones = np.ones(n_nodes, self._weights.dtype)
+        return csr_array((ones, np.arange(n_nodes), self._ends), shape=(len(self._texts), n_nodes)) @ rows
+
+    def _find(self, number: int, sums: Any) -> TextTies:
+        nodes, n_mine, n_sides = self._nodes[number], len(self._texts[number].nodes), self._table.n_sides
+        first = int(self._ends[number])
+        begin, end = int(self._begins[first]), int(self._begins[first + len(nodes)])
+        rows, columns, weights = self._rows[begin:end] - first, self._columns[begin:end], self._weights[begin:end]
+        # a left word holds right words, whose nodes these are
+        others = columns if n_sides == 1 else columns * 2 + (1 - nodes % 2)[rows]
+        among = _cells(self._node_place, nodes[:n_mine], rows, others, weights, len(nodes))[:n_mine]
+        among = np.maximum(among, among.T)
+        if sums is None:
+            return TextTies(among, nodes[:0], among[:, :0])
+        hopeful = self._hopeful(nodes // n_sides, *_row(sums, number))
+        cells = _cells(self._word_place, hopeful, rows, columns, weights, len(nodes))
+        exact = cells.sum(axis=0, dtype=np.float64).round(_DIGITS)
+        best = np.lexsort((self._table.place_of[hopeful], -exact))[: self._n_terms]
+        return TextTies(among, hopeful[best], cells[:n_mine, best])
+
+    def _hopeful(self, words: Numbers, terms: Numbers, sums: Numbers) -> Numbers:
+        """Return the terms that may be among the best: sums of single precision leave a little open."""
+        self._word_place[words] = 0
+        outside = self._word_place[terms] < 0
+        self._word_place[words] = -1
+        terms, sums = terms[outside], sums[outside]
+        if len(terms) <= self._n_terms:
+            return terms
+        bar = np.partition(sums, len(sums) - self._n_terms)[len(sums) - self._n_terms]
+        hopeful: Numbers = terms[sums >= bar * (1 - _ROUNDING)]
+        return hopeful
+
+
+def _row(matrix: Any, number: int) -> tuple[Numbers, Numbers]:
+    begin, end = matrix.indptr[number : number + 2].tolist()
+    return matrix.indices[begin:end], matrix.data[begin:end]
+
+
+def _cells(
+    place_of: Numbers, wanted: Numbers, rows: Numbers, columns: Numbers, weights: Numbers, n_rows: int
+) -> Numbers:
+    """Return (rows, wanted columns) of a sparse matrix, dense."""
+    cells: Numbers = np.zeros((n_rows, len(wanted)), weights.dtype)
+    place_of[wanted] = np.arange(len(wanted))
+    places = place_of[columns]
+    place_of[wanted] = -1
+    here = np.flatnonzero(places >= 0)
+    cells[rows[here], places[here]] = weights[here]
+    return cells

@@ -98,7 +98,7 @@ class PackedPairs(NamedTuple):
 class Chained:
     """Arrays one after another, read as one, a slice at a time."""
 
-    def __init__(self, arrays: Sequence[NDArray[Any]]) -> None:
+    def __init__(self, arrays: Sequence[Any]) -> None:
         self._arrays = arrays
         self._starts = np.cumsum([0, *map(len, arrays)]).tolist()
 
@@ -111,6 +111,9 @@ class Chained:
             array[max(start - at, 0) : max(stop - at, 0)] for array, at in zip(self._arrays, self._starts, strict=False)
         ]
         return np.concatenate([np.zeros(0, np.int64), *cut])
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return self[:].astype(dtype or np.int64)
 
 
 class RowKeys:

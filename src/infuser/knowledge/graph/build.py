@@ -15,7 +15,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from infuser.errors import SourceError
-from infuser.knowledge.artifact import make_trie
+from infuser.knowledge.artifact import number_strings
 from infuser.knowledge.facts import ENTITIES, TRIPLES
 from infuser.knowledge.graph.adjacency import Adjacency, lay_out
 from infuser.knowledge.graph.entity_table import in_slices, lay_out_entities, names_to_find, strings_of
@@ -46,7 +46,8 @@ def build_graph(
     report("numbering entities", 0, None)
     ids, codes = _number(read)
     n = len(ids)
-    parts = _key_by_id(ids)
+    table, keys, entities = number_strings(ids.to_pylist())
+    parts: dict[str, Any] = {"ids": table, "ids.keys": keys, "ids.entities": entities}
     report("laying out edges", 0, None)
     relations, relation_codes = _coded(read.relations)
     edges = codes["ends"].reshape(-1, 2)
@@ -130,16 +131,6 @@ def _checked_weights(columns: list[NDArray[Any]]) -> NDArray[Any]:
             f"{weights[wrong[0]]}, of edge {wrong[0] + 1}."
         )
     return weights
-
-
-def _key_by_id(ids: pa.Array) -> dict[str, Any]:
-    """Return the table of ids, and how its own numbers and those of the entities lead to each other."""
-    strings = ids.to_pylist()
-    table = make_trie(strings)
-    keys = np.fromiter(map(table.__getitem__, strings), np.int32, len(strings))
-    entities = np.empty_like(keys)
-    entities[keys] = np.arange(len(keys), dtype=np.int32)
-    return {"ids": table, "ids.keys": keys, "ids.entities": entities}
 
 
 def _measure(adjacency: Adjacency, n_landmarks: int, report: Report) -> dict[str, Any]:

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from infuser.errors import SourceError
-from infuser.knowledge.artifact import Array, Folder, Parts, Strings, write_folder
+from infuser.knowledge.artifact import Array, Folder, Parts, Strings, key_in, write_folder
 from infuser.knowledge.graph.adjacency import Adjacency
 from infuser.knowledge.graph.close_pairs import ClosePairs
 from infuser.knowledge.graph.distances import Distances
@@ -101,11 +101,8 @@ class GraphStore:
 
     def number_of(self, id: str) -> int | None:
         """Return the number of an entity, None if there is none with this id."""
-        try:
-            key = self.parts["ids"].get(id)
-        except UnicodeEncodeError:  # half of a character: no id has one
-            return None
-        return None if key is None else int(self.parts["ids.entities"][key])
+        key = key_in(self.parts["ids"], id)
+        return None if key < 0 else int(self.parts["ids.entities"][key])
 
     def numbers_of(self, ids: Iterable[str]) -> NDArray[np.int64]:
         """Return the numbers of entities, -1 for ids that there are none of."""

@@ -26,7 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from infuser.errors import SourceError
-from infuser.knowledge.artifact import Parts, make_trie, whole
+from infuser.knowledge.artifact import Parts, key_in, make_trie, whole
 from infuser.words import find_pieces, fold
 
 _LINE_BREAK = re.compile(r"\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
@@ -174,10 +174,7 @@ class _Numbers(dict[str, int]):
         if not word or word.isspace():
             number = _GAP if _is_gap(piece) else _NEVER
         else:
-            try:
-                number = self._vocabulary.get(fold(word, case=self._case, accents=self._accents), _NEVER)
-            except UnicodeEncodeError:  # half of a character: no name has one
-                number = _NEVER
+            number = key_in(self._vocabulary, fold(word, case=self._case, accents=self._accents))
             if number != _NEVER:
                 number = 2 * number + (word != piece)
         self[piece] = number

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from infuser.errors import InputError, SourceError
-from infuser.knowledge.artifact import Folder, Parts, check_place, make_trie, whole, write_folder
+from infuser.knowledge.artifact import Folder, Parts, check_place, key_in, number_strings, whole, write_folder
 
 KIND = "vectors"
 Floats = NDArray[np.float32]
@@ -92,7 +92,7 @@ class EntityVectors:
         ids = list(ids)
         rows = np.full(len(ids), -1, np.int64)
         for piece, begin in zip(self._pieces, self._begins[:-1].tolist(), strict=True):
-            keys = _keys(piece["ids"], ids)
+            keys = np.array([key_in(piece["ids"], id) for id in ids], np.int64)
             known = keys >= 0
             rows[known] = piece["ids.rows"][keys[known]] + begin
         return rows
@@ -269,22 +269,8 @@ def _ranges(n_rows: int) -> Iterator[tuple[int, int]]:
     return ((first, min(first + _BATCH, n_rows)) for first in range(0, n_rows, _BATCH))
 
 
-def _keys(table: Any, ids: list[str]) -> NDArray[np.int64]:
-    try:
-        return np.array([table.get(id, -1) for id in ids], np.int64)
-    except UnicodeEncodeError:  # half of a character: no id has one
-        return np.array([table.get(id, -1) if _is_text(id) else -1 for id in ids], np.int64)
-
-
-def _is_text(id: str) -> bool:
-    return not any("\ud800" <= character <= "\udfff" for character in id)
-
-
 def _parts(ids: Sequence[str], vectors: Floats, further: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    table = make_trie(ids)
-    keys = np.fromiter(map(table.__getitem__, ids), np.int32, len(ids))
-    rows = np.empty_like(keys)
-    rows[keys] = np.arange(len(keys), dtype=np.int32)
+    table, keys, rows = number_strings(ids)
     return {**(further or {}), "ids": table, "ids.keys": keys, "ids.rows": rows, "vectors": vectors}
 
 
