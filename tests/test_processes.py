@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from infuser.errors import InfuserError, InputError
-from infuser.processes import ReportDone, WorkerPool, map_unordered
+from infuser.processes import ReportDone, WorkerPool
 
 
 def double(task: int, report: ReportDone) -> tuple[int, int]:
@@ -36,7 +36,8 @@ def die(task: int, report: ReportDone) -> int:
 @pytest.mark.parametrize("n_workers", [0, pytest.param(2, marks=pytest.mark.slow)])
 def test_every_task_is_done_and_told(n_workers: int) -> None:
     told: list[int] = []
-    done = list(map_unordered(range(20), double, n_workers, told.append))
+    with WorkerPool(n_workers) as pool:
+        done = list(pool.map_unordered(range(20), double, told.append))
     assert sorted(result for result, _ in done) == [2 * task for task in range(20)]
     assert sum(told) == 20
     assert (os.getpid() in {where for _, where in done}) == (n_workers == 0)
@@ -71,11 +72,12 @@ def test_work_that_cannot_travel_is_refused() -> None:
 _PARENT = """
 import sys, time
 sys.path[:0] = sys.argv[1:]
-from infuser.processes import map_unordered
+from infuser.processes import WorkerPool
 from test_processes import sleep_long
 if __name__ == "__main__":
     print("started", flush=True)
-    list(map_unordered([1, 2], sleep_long, 2, lambda n: None))
+    with WorkerPool(2) as pool:
+        list(pool.map_unordered([1, 2], sleep_long, lambda n: None))
 """
 
 

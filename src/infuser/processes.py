@@ -28,19 +28,6 @@ ReportDone = Callable[[int], None]
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS")
 
 
-def map_unordered(
-    tasks: Iterable[Task],
-    work: Callable[[Task, ReportDone], Result],
-    n_workers: int,
-    report: ReportDone,
-    *,
-    doing: str = "worked",
-) -> Iterator[Result]:
-    """Yield work(task, report) for every task as they are finished; see `WorkerPool.map_unordered`."""
-    with WorkerPool(n_workers) as pool:
-        yield from pool.map_unordered(tasks, work, report, doing=doing)
-
-
 class WorkerPool:
     """Worker processes for several pieces of work; they start with the first and end with the `with` block.
 

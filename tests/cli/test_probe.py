@@ -15,7 +15,7 @@ from infuser.analysis.probe.result import ProbeReport
 from infuser.knowledge.entity_scores import open_scores
 from infuser.relations.readers import write_relations
 from infuser.sources import Known
-from infuser.sources.selections import read_selection
+from infuser.sources.selective import read_selection
 
 
 @pytest.fixture(scope="module")

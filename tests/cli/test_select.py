@@ -11,7 +11,7 @@ from infuser import Graph
 from infuser.analysis.select import explain_selection
 from infuser.knowledge.entity_scores import EntityScore, ScoredRelation, read_scores, write_scores
 from infuser.sources import Known, Sampling, Selective
-from infuser.sources.selections import read_selection
+from infuser.sources.selective import read_selection
 
 SOURCES = ("--graph", "triples.tsv", "--aliases", "names.tsv")
 TABLE = ("--text-column", "query", "--pair-column", "ad")

@@ -19,7 +19,7 @@ from infuser.experiments.settings import Bench, read_bench
 from infuser.experiments.summary import summarise
 from infuser.registry import METHODS, SOURCES, TASKS
 from infuser.reports.bench_table import table_grid
-from infuser.sources.settings import fields_of
+from infuser.sources.naming import fields_of
 from infuser.training import TrainSettings
 
 ROOT = Path(__file__).parents[2]

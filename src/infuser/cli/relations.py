@@ -74,7 +74,7 @@ def evaluate(
     from infuser.relations.evaluation import ExtractionTest, unlearned_relations
     from infuser.relations.examples import only_relations
     from infuser.relations.saving import find_sources
-    from infuser.sources.annotating.fingerprints import name_of
+    from infuser.sources.storage import name_of
 
     otherwise = " Or relate the data's own mentions: --gold-spans"
     spans = [] if gold_spans else find_sources(model, given, otherwise=otherwise)

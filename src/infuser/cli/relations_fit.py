@@ -77,7 +77,7 @@ def fit(
         from infuser.relations.examples import check_stated
         from infuser.relations.model import AttentionRelations
         from infuser.relations.saving import check_folder, save_with_sources
-        from infuser.sources.annotating.fingerprints import name_of
+        from infuser.sources.storage import name_of
     check_folder(out)
     spans, texts = sources.read(), how.read(data)
     tuned_on = None if dev is None else how.read([dev])

@@ -64,7 +64,7 @@ def select(
     strategy: Strategy = sampling.strategy()  # before the work, so that a wrong number is known at once
     from infuser.sources.annotating.cache import annotate_cached
     from infuser.sources.entity_statistics import count_entities
-    from infuser.sources.selections import write_selection
+    from infuser.sources.selective import write_selection
     from infuser.tables.examples import read_examples
 
     examples = [example for _, example in read_examples(data, columns.columns())]

@@ -73,7 +73,7 @@ def train(
         from infuser.experiments.run_folder import RunFolder
         from infuser.experiments.train import TrainJob
         from infuser.hosts.checkpoints import find_checkpoint, is_infused
-        from infuser.sources.selections import read_strategy
+        from infuser.sources.selective import read_strategy
 
         arm = Arm(
             None if plain else method_for(knowledge.method, checkpoint),

@@ -48,7 +48,7 @@ from typing import Any
 
 from infuser.errors import InputError
 from infuser.experiments.arm import Host, check_names
-from infuser.sources.settings import describe_type, has_type
+from infuser.sources.naming import describe_type, has_type
 from infuser.tables.rows import read_toml
 
 _TOP = {"title", "seeds", "baseline", "average", "host", "source", "method", "task", "train", "tune", "sweep"}

@@ -197,15 +197,19 @@ def put_in(
     hook_blocks(host, blocks)
 
 
-def bases_in(host: PreTrainedModel) -> dict[str, Any]:
-    """Return the new weights of each knowledge base that `put_in` put into a host, by its name."""
-    knowledge: Any = host.base_model.knowledge
-    return dict(knowledge.items())
+class EntityMethod:
+    """What the settings of both methods can do with a host that they were attached to."""
 
+    __slots__ = ()
 
-def take_out(host: PreTrainedModel) -> None:
-    """Take everything out again that `put_in` put in."""
-    base = host.base_model
-    unhook_blocks(host)
-    del base.knowledge
-    remove_hooks(base, EntityReader)
+    def detach(self, host: PreTrainedModel) -> None:
+        """Take everything out again that `attach` put in."""
+        base = host.base_model
+        unhook_blocks(host)
+        del base.knowledge
+        remove_hooks(base, EntityReader)
+
+    def bases(self, host: PreTrainedModel) -> dict[str, Any]:
+        """Return the new weights of each knowledge base by its name."""
+        knowledge: Any = host.base_model.knowledge
+        return dict(knowledge.items())

@@ -25,7 +25,7 @@ from transformers import PreTrainedModel
 
 from infuser.errors import InputError
 from infuser.hosts import anatomy_of, n_blocks
-from infuser.methods.entity_reader import BatchMentions, Trace, bases_in, put_in, sizes_of, take_out
+from infuser.methods.entity_reader import BatchMentions, EntityMethod, Trace, put_in, sizes_of
 from infuser.methods.layers import MultiHead
 from infuser.registry import METHODS
 from infuser.types import Source
@@ -174,7 +174,7 @@ def _start_call(base: PreTrainedModel, found: dict[str, BatchMentions], trace: T
 
 @METHODS.register("ernie")
 @dataclass(frozen=True, slots=True)
-class Ernie:
+class Ernie(EntityMethod):
     """Settings of the method; every field has a default that works."""
 
     first_layer: int | None = None
@@ -214,14 +214,6 @@ class Ernie:
         hidden = host.config.hidden_size
         streams = {name: EntityStream(hidden, size, layers=layers, settings=self) for name, size in sizes.items()}
         put_in(host, streams, _start_call, set(layers))
-
-    def detach(self, host: PreTrainedModel) -> None:
-        """Take everything out again that `attach` put in."""
-        take_out(host)
-
-    def bases(self, host: PreTrainedModel) -> dict[str, nn.Module]:
-        """Return the new weights of each knowledge base by its name."""
-        return bases_in(host)
 
     def places(self, host: PreTrainedModel) -> range:
         """Return the blocks of a host behind which fusions stand."""

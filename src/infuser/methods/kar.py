@@ -27,7 +27,7 @@ from transformers import PreTrainedModel
 
 from infuser.errors import InputError
 from infuser.hosts import anatomy_of, n_blocks
-from infuser.methods.entity_reader import AllScored, BatchMentions, Trace, bases_in, put_in, sizes_of, take_out
+from infuser.methods.entity_reader import AllScored, BatchMentions, EntityMethod, Trace, put_in, sizes_of
 from infuser.methods.layers import FeedForward, MultiHead, TransformerBlock
 from infuser.registry import METHODS
 from infuser.types import Source
@@ -148,7 +148,7 @@ EVERY_CANDIDATE = -100.0
 
 @METHODS.register("kar")
 @dataclass(frozen=True, slots=True)
-class Kar:
+class Kar(EntityMethod):
     """Settings of the method; every field has a default that works."""
 
     layers: Mapping[str, int] | None = None
@@ -188,17 +188,9 @@ class Kar:
         kars = {name: KarLayer(hidden, size, layer=layers[name], settings=self) for name, size in sizes.items()}
         put_in(host, kars, _start_call, set(layers.values()))
 
-    def detach(self, host: PreTrainedModel) -> None:
-        """Take everything out again that `attach` put in."""
-        take_out(host)
-
-    def bases(self, host: PreTrainedModel) -> dict[str, nn.Module]:
-        """Return the new weights of each knowledge base by its name."""
-        return bases_in(host)
-
     def linkers(self, host: PreTrainedModel) -> dict[str, KarLayer]:
         """Return the layer that holds each knowledge base's linker by the base's name."""
-        return bases_in(host)
+        return self.bases(host)
 
     def without(self, host: PreTrainedModel, name: str) -> Self:
         """Take one knowledge base out of a host, leave the others where they are, and return the settings of these."""

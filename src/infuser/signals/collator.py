@@ -10,11 +10,12 @@ import torch
 from torch import Tensor
 from transformers import BatchEncoding, PreTrainedTokenizerBase
 
-from infuser.errors import InputError, SourceError
+from infuser.errors import InputError
 from infuser.progress import progress_bar
 from infuser.signals.align import Aligned, Box, Range, align, token_ranges
 from infuser.signals.candidates import bases_among, candidate_tensors, read_golds
 from infuser.signals.examples import InputRow, read_labels, read_rows, tokenizer_inputs
+from infuser.sources.storage import annotate_checked
 from infuser.types import Annotations, DrawsPerEpoch, Source, Span, keep_spans
 
 _NO_LIMIT = 1_000_000
@@ -142,13 +143,7 @@ class Collator:
 
     def _annotate(self, rows: list[InputRow]) -> list[tuple[Annotations, ...]]:
         joined = [row.joined for row in rows]
-        answers = [source.annotate(joined) for source in self.sources]
-        for source, answer in zip(self.sources, answers, strict=True):
-            if len(answer) != len(rows):
-                raise SourceError(
-                    f"{type(source).__name__}.annotate gave {len(answer)} answers for {len(rows)} texts. A source "
-                    "gives one per text, empty annotations where it found nothing."
-                )
+        answers = [annotate_checked(source, joined) for source in self.sources]
         return [tuple(answer[i] for answer in answers) for i in range(len(rows))]
 
     def _found(self, rows: list[InputRow]) -> list[tuple[Annotations, ...]]:

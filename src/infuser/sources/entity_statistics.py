@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -36,16 +37,10 @@ class EntityStatistics:
             from infuser.knowledge.graph.store import GraphStore
 
             self.graph = GraphStore.open(graph)
-        self._nearness: dict[int, ClosePairs] = {}
-        self._counted: dict[str, int] = {}
-        self._numbers: dict[str, int] = {}
-
-    def count(self, key: str) -> int:
-        """Return in how many texts an entity is mentioned, 0 if it was not counted."""
-        if key not in self._counted:
-            _make_room(self._counted)
-            self._counted[key] = int(self.counts.get(key, 0))
-        return self._counted[key]
+        self.count = lru_cache(_MOST_CACHED)(lambda key: int(self.counts.get(key, 0)))
+        """Called with an entity's key, returns in how many texts it is mentioned, 0 if it was not counted."""
+        self._number = lru_cache(_MOST_CACHED)(self._number_of)
+        self._near = cache(self._nearness)
 
     def n_near(self, entities: Sequence[str], hops: int) -> list[int]:
         """Return for each of these different entities how many of the others are at most so many edges away."""
@@ -57,19 +52,14 @@ class EntityStatistics:
                 near[known] = self._near(hops).n_near(nodes[known])
         return near.tolist()
 
-    def _near(self, hops: int) -> ClosePairs:
-        if hops not in self._nearness:
-            assert self.graph is not None
-            self._nearness[hops] = self.graph.nearness(hops)
-        return self._nearness[hops]
+    def _nearness(self, hops: int) -> ClosePairs:
+        assert self.graph is not None
+        return self.graph.nearness(hops)
 
-    def _number(self, key: str) -> int:
-        if key not in self._numbers:
-            _make_room(self._numbers)
-            assert self.graph is not None
-            number = self.graph.number_of(key)
-            self._numbers[key] = -1 if number is None else number
-        return self._numbers[key]
+    def _number_of(self, key: str) -> int:
+        assert self.graph is not None
+        number = self.graph.number_of(key)
+        return -1 if number is None else number
 
 
 def count_entities(annotated: Iterable[Sequence[Annotations]]) -> dict[str, int]:
@@ -127,8 +117,3 @@ class _GraphCounts(Mapping[str, int]):
 
 def _totals(store: CandidateStore) -> dict[str, int]:
     return {store.ids[place]: round(total) for place, total in enumerate(store.totals().tolist())}
-
-
-def _make_room(cache: dict[str, int]) -> None:
-    if len(cache) >= _MOST_CACHED:
-        cache.clear()

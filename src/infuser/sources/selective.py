@@ -9,7 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Protocol, Self, runtime_checkable
 
-from infuser.errors import SourceError
+from infuser.errors import InputError, SourceError
+from infuser.files import write_whole
 from infuser.registry import SOURCES
 from infuser.sources.known import Known
 from infuser.sources.sampling import Sampling
@@ -17,6 +18,7 @@ from infuser.sources.storage import load_source, save_source
 from infuser.types import Annotations, Source
 
 _RECORD = "selective.json"
+_KIND = "infuser selection"
 
 
 @runtime_checkable
@@ -145,3 +147,29 @@ def make_strategy(record: Mapping[str, Any]) -> Strategy:
         raise SourceError(f"No strategy is called {name!r}. Known: {', '.join(STRATEGIES)}.")
     strategy: Strategy = STRATEGIES[name].from_json(settings)
     return strategy
+
+
+def write_selection(path: Path, strategy: Strategy, about: Mapping[str, Any]) -> None:
+    """Write a selection as one JSON file, as `infuser select` does."""
+    content = {"kind": _KIND, "about": dict(about), "strategy": describe_strategy(strategy)}
+    write_whole(path, json.dumps(content, indent=1, ensure_ascii=False))
+
+
+def read_selection(path: Path) -> Strategy:
+    """Return the strategy of a file that `infuser select` wrote."""
+    from infuser.tables.rows import read_json  # not above: pyarrow is slow to load
+
+    content = read_json(path)
+    if not isinstance(content, dict) or content.get("kind") != _KIND or not isinstance(content.get("strategy"), dict):
+        raise InputError(f"{path} is no selection. Write one: infuser select DATA ... --out {path}")
+    try:
+        return make_strategy(content["strategy"])
+    except TypeError as error:
+        raise InputError(
+            f"The selection {path} cannot be read: {error}. Write it again with infuser select."
+        ) from error
+
+
+def read_strategy(selection: str | None) -> Strategy | str | None:
+    """Return what a selection names: the strategy of a file of `infuser select`, "sampling", or None for everything."""
+    return selection if selection in (None, "sampling") else read_selection(Path(selection))

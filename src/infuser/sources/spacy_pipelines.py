@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate
 from pathlib import Path
@@ -17,15 +17,22 @@ from infuser.sources.tagging import TINY, Finding, TaggerSource, need
 _ASSET = "spacy-en"
 
 
+@dataclass(frozen=True)
 class _SpacySource(TaggerSource):
     """What both sources share: the pipeline, loaded when first needed."""
 
     advice: ClassVar[str] = "Write it with pipeline.to_disk(folder) and give the folder."
     unneeded: ClassVar[tuple[str, ...]]
     """Components of "spacy-en" that are not run unless `exclude` says otherwise."""
-    pipeline: Any
-    exclude: Sequence[str] | None
-    batch_size: int
+
+    pipeline: Any = _ASSET
+    """A folder, an installed pipeline's name, a spaCy `Language` object, or one of two names of ours: "spacy-en",
+    spaCy's small English pipeline, which is fetched when first needed, and "tiny", a miniature in memory."""
+    exclude: Sequence[str] | None = field(default=None, kw_only=True)
+    """Components that are not run. None leaves out what the source does not need from "spacy-en", and nothing from
+    other pipelines, because one component may need another."""
+    batch_size: int = field(default=64, kw_only=True)
+    """Texts that spaCy reads at once."""
 
     @cached_property
     def _pipeline(self) -> Any:
@@ -49,16 +56,8 @@ class SpacyEntities(_SpacySource):
 
     unneeded: ClassVar[tuple[str, ...]] = ("tagger", "parser", "attribute_ruler", "lemmatizer", "senter")
 
-    pipeline: Any = _ASSET
-    """A folder, an installed pipeline's name, a spaCy `Language` object, or one of two names of ours: "spacy-en",
-    spaCy's small English pipeline, which is fetched when first needed, and "tiny", a miniature in memory."""
     labels: Sequence[str] | None = None
     """Keep only entities with these labels, such as ("PERSON", "GPE"); None keeps all."""
-    exclude: Sequence[str] | None = None
-    """Components that are not run. None leaves out what entities do not need from "spacy-en", and nothing from other
-    pipelines, because one component may need another."""
-    batch_size: int = 64
-    """Texts that spaCy reads at once."""
 
     def _tag(self, pieces: list[str]) -> Iterator[list[Finding]]:
         for doc in self._read(pieces):
@@ -83,18 +82,10 @@ class SpacyPhrases(_SpacySource):
 
     unneeded: ClassVar[tuple[str, ...]] = ("ner", "lemmatizer", "senter")
 
-    pipeline: Any = _ASSET
-    """A folder, an installed pipeline's name, a spaCy `Language` object, or one of two names of ours: "spacy-en",
-    spaCy's small English pipeline, which is fetched when first needed, and "tiny", a miniature in memory."""
     unit: Literal["noun-chunks", "subtrees"] = "noun-chunks"
     """What a phrase is."""
     levels: Sequence[int] = (1,)
     """Heights of sub-trees; noun chunks have none."""
-    exclude: Sequence[str] | None = None
-    """Components that are not run. None leaves out what phrases do not need from "spacy-en", and nothing from other
-    pipelines, because one component may need another."""
-    batch_size: int = 64
-    """Texts that spaCy reads at once."""
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
@@ -14,15 +14,23 @@ from infuser.sources.tagging import TINY, Finding, TaggerSource, need
 from infuser.words import find_tokens
 
 
+@dataclass(frozen=True)
 class _StanzaSource(TaggerSource):
     """What both sources share: the pipeline, loaded when first needed."""
 
     advice: ClassVar[str] = "Give the folder of its models instead."
+
     pipeline: Any
-    lang: str
-    processors: str
-    batch_size: int
-    device: str
+    """A folder of Stanza models, the one that holds resources.json; a `stanza.Pipeline`, or anything that is called
+    with a text and returns a Stanza document; or "tiny", a miniature in memory. Nothing is ever downloaded."""
+    lang: str = "en"
+    """Language of the models in the folder."""
+    processors: str = "tokenize"
+    """What the pipeline runs."""
+    batch_size: int = field(default=32, kw_only=True)
+    """Texts that Stanza reads at once."""
+    device: str = field(default="cpu", kw_only=True)
+    """Where the models of a folder run."""
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -65,19 +73,10 @@ class _StanzaSource(TaggerSource):
 class StanzaEntities(_StanzaSource):
     """Ties the words of each named entity that a Stanza pipeline finds (`doc.ents`)."""
 
-    pipeline: Any
-    """A folder of Stanza models, the one that holds resources.json; a `stanza.Pipeline`, or anything that is called
-    with a text and returns a Stanza document; or "tiny", a miniature in memory. Nothing is ever downloaded."""
-    lang: str = "en"
-    """Language of the models in the folder."""
     processors: str = "tokenize,ner"
     """What the pipeline runs; languages with contracted words need "tokenize,mwt,ner"."""
     labels: Sequence[str] | None = None
     """Keep only entities with these labels, such as ("PERSON", "GPE"); None keeps all."""
-    batch_size: int = 32
-    """Texts that Stanza reads at once."""
-    device: str = "cpu"
-    """Where the models of a folder run."""
 
     def _tag(self, pieces: list[str]) -> Iterator[list[Finding]]:
         for doc in self._read(pieces):
@@ -98,21 +97,12 @@ class StanzaPhrases(_StanzaSource):
     least two words; of nodes over the same words the lowest counts.
     """
 
-    pipeline: Any
-    """A folder of Stanza models, the one that holds resources.json; a `stanza.Pipeline`, or anything that is called
-    with a text and returns a Stanza document; or "tiny", a miniature in memory. Nothing is ever downloaded."""
-    lang: str = "en"
-    """Language of the models in the folder."""
     processors: str = "tokenize,pos,constituency"
     """What the pipeline runs; languages with contracted words need "tokenize,mwt,pos,constituency"."""
     levels: Sequence[int] = (2,)
     """Which levels of a tree are phrases."""
     labels: Sequence[str] | None = None
     """Keep only phrases with these labels, such as ("NP", "VP"); None keeps all."""
-    batch_size: int = 32
-    """Texts that Stanza reads at once."""
-    device: str = "cpu"
-    """Where the models of a folder run."""
 
     def _tag(self, pieces: list[str]) -> Iterator[list[Finding]]:
         for doc in self._read(pieces):

@@ -9,15 +9,40 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from infuser.errors import SourceError, UnknownNameError
 from infuser.registry import SOURCES
-from infuser.types import SavesFiles, SavesSettings, Source
+from infuser.types import Annotations, SavesFiles, SavesSettings, Source
 
 _AGAIN = "Pass the sources again: infuser.load(..., sources=[...])."
+
+
+def annotate_checked(source: Source, texts: Sequence[str]) -> list[Annotations]:
+    """Return the source's annotations; SourceError unless there is one per text, in the order of the texts."""
+    found = source.annotate(texts) if texts else []
+    if len(found) != len(texts):
+        raise SourceError(
+            f"{type(source).__name__}.annotate gave {len(found)} answers for {len(texts)} texts. A source gives one "
+            "per text, empty annotations where it found nothing."
+        )
+    for one, text in zip(found, texts, strict=True):
+        if one.text != text:
+            raise SourceError(
+                f"{type(source).__name__}.annotate answered about {one.text[:40]!r} when asked about {text[:40]!r}. A "
+                "source gives its answers in the order of the texts."
+            )
+    return found
+
+
+def name_of(source: Source) -> str:
+    """Return the registered name of a source, or its class's name."""
+    try:
+        return SOURCES.name_of(source)
+    except UnknownNameError:  # a class of the user's own, never registered
+        return type(source).__name__
 
 
 def settings_of(source: object) -> dict[str, Any]:
@@ -56,6 +81,11 @@ class SettingsState:
 
     def __getstate__(self) -> dict[str, Any]:
         return settings_of(self)
+
+    @classmethod
+    def from_json(cls, settings: Mapping[str, Any]) -> Self:
+        """Return the source of these settings."""
+        return cls(**settings)
 
 
 class FolderSource(SettingsState):

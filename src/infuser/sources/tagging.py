@@ -10,10 +10,10 @@ from __future__ import annotations
 import importlib
 import re
 import unicodedata
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from pathlib import Path
 from string import ascii_lowercase
-from typing import Any, ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple
 
 from infuser.errors import MissingExtraError, SourceError
 from infuser.sources.storage import SettingsState, settings_of
@@ -78,11 +78,6 @@ class TaggerSource(SettingsState):
                     f"Its {field} was given as an object, a {type(settings[field]).__name__}. {self.advice}"
                 )
         return settings
-
-    @classmethod
-    def from_json(cls, settings: Mapping[str, Any]) -> Self:
-        """Return the source of these settings."""
-        return cls(**settings)
 
 
 def annotate_by_paragraph(

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from infuser.errors import SourceError
 from infuser.sources.annotating import Annotated, annotate
-from infuser.sources.annotating.columns import SourceColumn, annotate_checked, encode
+from infuser.sources.annotating.columns import SourceColumn, encode
+from infuser.sources.storage import annotate_checked
 from infuser.types import Annotations, Candidate, Link, Source, Span, Term, join_pair
 
 PLACES = st.integers(0, 2**31 - 1)

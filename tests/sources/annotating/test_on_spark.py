@@ -7,7 +7,7 @@ import shutil
 import socket
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -104,17 +104,42 @@ def test_a_run_that_was_stopped_goes_on_with_either_engine(engine: Any, tmp_path
 
 
 def test_what_is_under_way_is_cancelled_when_one_shard_fails(tmp_path: Path) -> None:
+    from pyspark.sql import SparkSession
+
+    def wait_for(path: Path) -> None:
+        deadline = time.monotonic() + 300
+        while not path.exists() and time.monotonic() < deadline:
+            time.sleep(0.05)
+
+    wrong, slow, finished = (tmp_path / name for name in ("wrong", "slow", "finished"))
+
     def slow_or_wrong(text: str) -> Annotations:
         if text == "wrong":
+            wrong.touch()
+            wait_for(slow)
             raise SourceError("I refuse: wrong")
-        time.sleep(1)
+        if text == "slow":
+            slow.touch()
+            wait_for(tmp_path / "never")
+            finished.touch()
         return Annotations(text)
 
-    started = time.monotonic()
-    texts = [*["wrong"] * 80, *["slow"] * 160]  # one wave of two shards, then four shards of forty seconds each
+    class Texts:
+        """A wave with a wrong shard; once that runs, waves of shards that take minutes, if they are not cancelled."""
+
+        n_read = 0
+
+        def __iter__(self) -> Iterator[str]:
+            self.n_read += 1
+            yield from [*["wrong"] * 40, *["fine"] * 80]
+            if self.n_read == 2:  # the first reading only counts
+                wait_for(wrong)
+            yield from ["slow"] * 160
+
     with pytest.raises(SourceError, match="I refuse: wrong"):
-        annotate(texts, [source_of(slow_or_wrong)], tmp_path / "out", engine="spark")
-    assert time.monotonic() - started < 30
+        annotate(Texts(), [source_of(slow_or_wrong)], tmp_path / "out", engine="spark")
+    assert slow.exists() and not finished.exists()
+    assert list(SparkSession.active().sparkContext.statusTracker().getActiveJobsIds()) == []
 
 
 def test_each_python_process_opens_its_sources_once(tmp_path: Path) -> None:

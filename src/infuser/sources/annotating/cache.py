@@ -26,10 +26,11 @@ from infuser.assets import cache_folder
 from infuser.errors import InputError, SourceError
 from infuser.files import write_whole
 from infuser.progress import progress_bar
-from infuser.sources.annotating.columns import SourceColumn, annotate_checked, encode
+from infuser.sources.annotating.columns import SourceColumn, encode
 from infuser.sources.annotating.files import Written, digest, serialise
-from infuser.sources.annotating.fingerprints import fingerprint, name_of
+from infuser.sources.annotating.fingerprints import fingerprint
 from infuser.sources.selective import Selective, bare
+from infuser.sources.storage import annotate_checked, name_of
 from infuser.types import Annotations, Source
 from infuser.versions import __version__
 

@@ -23,24 +23,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from infuser.errors import SourceError
-from infuser.types import Annotations, Candidate, Link, Source, Span, Term
-
-
-def annotate_checked(source: Source, texts: Sequence[str]) -> list[Annotations]:
-    """Return the source's annotations; SourceError unless there is one per text, in the order of the texts."""
-    found = source.annotate(texts) if texts else []
-    if len(found) != len(texts):
-        raise SourceError(
-            f"{type(source).__name__}.annotate gave {len(found)} answers for {len(texts)} texts. A source gives one "
-            "per text, empty annotations where it found nothing."
-        )
-    for one, text in zip(found, texts, strict=True):
-        if one.text != text:
-            raise SourceError(
-                f"{type(source).__name__}.annotate answered about {one.text[:40]!r} when asked about {text[:40]!r}. A "
-                "source gives its answers in the order of the texts."
-            )
-    return found
+from infuser.types import Annotations, Candidate, Link, Span, Term
 
 
 def encode(found: Sequence[Annotations]) -> pa.StructArray:

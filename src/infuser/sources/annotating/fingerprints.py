@@ -20,9 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from infuser.assets import ASSETS
-from infuser.errors import UnknownNameError
 from infuser.knowledge.artifact import kind_of
-from infuser.registry import SOURCES
 from infuser.sources import KnowledgeBase, Selective
 from infuser.sources.annotating.files import canonical, digest
 from infuser.sources.storage import save_source
@@ -39,14 +37,6 @@ _WORKERS = {
     "gliner": ("gliner", "transformers", "torch"),
 }
 """Packages that do the work, by how the name of a source begins."""
-
-
-def name_of(source: Source) -> str:
-    """Return the registered name of a source, or its class's name."""
-    try:
-        return SOURCES.name_of(source)
-    except UnknownNameError:
-        return type(source).__name__
 
 
 def fingerprint(source: Source) -> str | None:

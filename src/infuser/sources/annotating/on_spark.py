@@ -26,8 +26,9 @@ from infuser import errors
 from infuser.errors import InfuserError, InputError, SourceError
 from infuser.sources.annotating.cache import CachedSource
 from infuser.sources.annotating.files import digest
-from infuser.sources.annotating.fingerprints import describe, fingerprint_of, name_of
+from infuser.sources.annotating.fingerprints import describe, fingerprint_of
 from infuser.sources.annotating.shards import Shard, TextPair, annotate_rows, save_shard
+from infuser.sources.storage import name_of
 from infuser.spark import explain_import, n_slots, open_session
 from infuser.types import Source
 from infuser.versions import __version__

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, NamedTuple, overload
+from typing import Any, overload
 
 import pyarrow as pa
 
@@ -53,12 +54,6 @@ class Example(Mapping[str, Any]):
         return f"Example({dict(self)!r})"
 
 
-class _OpenShard(NamedTuple):
-    texts: pa.LargeStringArray
-    pairs: pa.LargeStringArray
-    columns: tuple[SourceColumn, ...]
-
-
 class Annotated(Sequence[Example]):
     """What `annotate` wrote, text by text in the order of the input; a data set for `train`, `DataLoader`, `Trainer`.
 
@@ -74,7 +69,7 @@ class Annotated(Sequence[Example]):
         for shard in self._shards:
             shard.written.check_size(self.folder)
         self._ends = list(accumulate(shard.n_texts for shard in self._shards))
-        self._opened: dict[int, _OpenShard] = {}
+        self._opened: dict[int, tuple[pa.RecordBatch, list[SourceColumn]]] = {}
         self._labels = labels
         if labels is not None and len(labels) != len(self):
             raise InputError(f"There are {len(self)} texts in {str(self.folder)!r} but {len(labels)} labels.")
@@ -105,11 +100,11 @@ class Annotated(Sequence[Example]):
         place %= len(self)
         number = bisect_right(self._ends, place)
         row = place - (self._ends[number] - self._shards[number].n_texts)
-        shard = self._open(number)
-        values = {"text": shard.texts[row].as_py(), "pair": shard.pairs[row].as_py()}
+        batch, columns = self._open(number)
+        values = {"text": batch["text"][row].as_py(), "pair": batch["pair"][row].as_py()}
         if self._labels is not None:
             values["label"] = self._labels[place]
-        return Example(values, shard.columns, row)
+        return Example(values, columns, row)
 
     def annotations(self, place: int) -> tuple[Annotations, ...]:
         """Return what each source found in one text."""
@@ -134,16 +129,12 @@ class Annotated(Sequence[Example]):
         written = Written(**self.about["frequencies"])
         return Frequencies(written.open(self.folder), len(self), ALL if source is None else source)
 
-    def _open(self, number: int) -> _OpenShard:
+    def _open(self, number: int) -> tuple[pa.RecordBatch, list[SourceColumn]]:
         if number not in self._opened:
             batch = self._shards[number].written.open(self.folder)
-            columns = tuple(SourceColumn(batch[f"source_{place}"]) for place in range(len(self.source_names)))
-            self._opened[number] = _OpenShard(batch["text"], batch["pair"], columns)
+            columns = [SourceColumn(batch[f"source_{place}"]) for place in range(len(self.source_names))]
+            self._opened[number] = batch, columns
         return self._opened[number]
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _reopen, (self.folder, self._labels)
-
-
-def _reopen(folder: Path, labels: Sequence[Any] | None) -> Annotated:
-    return Annotated(folder, labels=labels)
+        return partial(Annotated, labels=self._labels), (self.folder,)

@@ -12,14 +12,15 @@ from pathlib import Path
 from typing import Any, Literal
 
 from infuser.errors import InputError
-from infuser.processes import map_unordered
+from infuser.processes import WorkerPool
 from infuser.sources.annotating import frequencies, shards
 from infuser.sources.annotating.cache import with_cache
 from infuser.sources.annotating.files import canonical, write_arrow
-from infuser.sources.annotating.fingerprints import describe, fingerprint_of, name_of
+from infuser.sources.annotating.fingerprints import describe, fingerprint_of
 from infuser.sources.annotating.folder import AnnotationFolder, open_annotation_folder
 from infuser.sources.annotating.reading import Annotated
 from infuser.sources.annotating.shards import InputDigest, Shard, ShardWriter, TextPair, cut, text_pairs
+from infuser.sources.storage import name_of
 from infuser.spark import check_engine
 from infuser.tables.blocks import STDIN
 from infuser.tables.examples import Columns, read_examples
@@ -177,7 +178,8 @@ def _annotate_here(
     n_workers: int,
 ) -> Iterator[Shard]:
     """Yield shards as worker processes finish them; with no workers they are made in this process."""
-    return map_unordered(tasks, ShardWriter(folder, tuple(sources)), n_workers, report, doing="annotated")
+    with WorkerPool(n_workers) as pool:
+        yield from pool.map_unordered(tasks, ShardWriter(folder, tuple(sources)), report, doing="annotated")
 
 
 def _added_to(digest: InputDigest, rows: Iterator[TextPair]) -> Iterator[TextPair]:

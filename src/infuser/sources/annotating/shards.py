@@ -12,8 +12,9 @@ import pyarrow as pa
 
 from infuser.errors import InputError, SourceError
 from infuser.sources.annotating.cache import content_key, flush_caches
-from infuser.sources.annotating.columns import annotate_checked, encode
+from infuser.sources.annotating.columns import encode
 from infuser.sources.annotating.files import Written, write_arrow
+from infuser.sources.storage import annotate_checked
 from infuser.types import Annotations, Source, join_pair
 
 TEXTS = 2_048
