@@ -230,11 +230,18 @@ class TwoStage:
         }
 
     @classmethod
-    def from_tensors(cls, tensors: Mapping[str, Floats], classes: Sequence[str], thresholds: Thresholds) -> Self:
+    def from_tensors(
+        cls,
+        tensors: Mapping[str, Floats],
+        classes: Sequence[str],
+        thresholds: Thresholds,
+        converged: Sequence[bool] = (True, True),
+    ) -> Self:
         """Return the model that `tensors` described."""
 
-        def linear(part: str, names: tuple[str, ...]) -> Linear:
+        def linear(part: str, names: tuple[str, ...], converged: bool) -> Linear:
             mean, scale, weights, bias = (tensors[f"{part}.{name}"] for name in ("mean", "scale", "weights", "bias"))
-            return Linear(names, mean, scale, weights, bias)
+            return Linear(names, mean, scale, weights, bias, bool(converged))
 
-        return cls(linear("gate", (NO, YES)), linear("which", tuple(classes)), thresholds)
+        gate, which = converged
+        return cls(linear("gate", (NO, YES), gate), linear("which", tuple(classes), which), thresholds)

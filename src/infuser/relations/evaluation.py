@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from infuser.errors import InputError
 from infuser.relations.classifier import Thresholds
 from infuser.relations.examples import RelationText, Triple, count_relations
-from infuser.relations.extraction import Proposal, accept, propose_all
+from infuser.relations.extraction import accept, propose_all
 from infuser.relations.scores import MATCHES, Match, RelationScores, compare, score_relations
 from infuser.types import Source
 
@@ -56,8 +56,38 @@ class ExtractionTest:
         return score_relations(self.gold, self.triples(thresholds), match=match)
 
     def best_thresholds(self, match: Match = "strict") -> Thresholds | None:
-        """Return the thresholds with the highest F1, of equals the highest; None if nothing proposed is right."""
-        return best_thresholds(self.gold, self.proposals, match=match)
+        """Return the thresholds with the highest F1, of equals the highest; None if nothing proposed is right.
+
+        What a text denies counts here, too; an extraction marks it later.
+        """
+        gates, bests, owners, facts = [], [], [], []  # the last two: which statement matches which fact
+        statements: list[int] = []  # the number of what each proposal states; two may state the same
+        n_facts = n_statements = 0
+        for text, of_text in zip(self.gold, self.proposals, strict=True):
+            compared = compare(text, [one.found.triple for one in of_text], match)
+            numbers: dict[Hashable, int] = {}
+            for one, (key, _), its_facts in zip(of_text, compared.found, compared.matched, strict=True):
+                gates.append(one.gate)
+                bests.append(one.best)
+                statements.append(n_statements + numbers.setdefault(key, len(numbers)))
+                owners += [len(statements) - 1] * len(its_facts)
+                facts += [n_facts + fact for fact in sorted(its_facts)]
+            n_facts += len(compared.golden)
+            n_statements += len(numbers)
+        if not owners:
+            return None
+        gate, best = np.array(gates), np.array(bests)
+        owner, fact, stated = np.array(owners), np.array(facts), np.array(statements)
+        reached = [
+            (_f1(accepted, stated, owner, fact, n_facts), float(low), float(least))
+            for low in _GATES
+            for least in _BESTS
+            if (accepted := (gate > low) & (best > least)).any()
+        ]
+        if not reached:
+            return None
+        _, low, least = max(reached)
+        return Thresholds(low, least)
 
     @cached_property
     def every_pair(self) -> RelationScores:
@@ -100,43 +130,6 @@ def unlearned_relations(model: AttentionRelations, gold: Sequence[RelationText])
             f"knows {', '.join(sorted(model.labels_)[:5])}. Name relations by the same ids in both."
         )
     return unlearned
-
-
-def best_thresholds(
-    gold: Sequence[RelationText], proposals: Sequence[Sequence[Proposal]], *, match: Match = "strict"
-) -> Thresholds | None:
-    """Return the thresholds with the highest F1, given what a model proposed; None if nothing proposed is right.
-
-    What a text denies counts here, too; an extraction marks it later.
-    """
-    gates, bests, owners, facts = [], [], [], []  # the last two: which statement matches which fact
-    statements: list[int] = []  # the number of what each proposal states; two may state the same
-    n_facts = n_statements = 0
-    for text, of_text in zip(gold, proposals, strict=True):
-        compared = compare(text, [one.found.triple for one in of_text], match)
-        numbers: dict[Hashable, int] = {}
-        for one, (key, _), its_facts in zip(of_text, compared.found, compared.matched, strict=True):
-            gates.append(one.gate)
-            bests.append(one.best)
-            statements.append(n_statements + numbers.setdefault(key, len(numbers)))
-            owners += [len(statements) - 1] * len(its_facts)
-            facts += [n_facts + fact for fact in sorted(its_facts)]
-        n_facts += len(compared.golden)
-        n_statements += len(numbers)
-    if not owners:
-        return None
-    gate, best = np.array(gates), np.array(bests)
-    owner, fact, stated = np.array(owners), np.array(facts), np.array(statements)
-    reached = [
-        (_f1(accepted, stated, owner, fact, n_facts), float(low), float(least))
-        for low in _GATES
-        for least in _BESTS
-        if (accepted := (gate > low) & (best > least)).any()
-    ]
-    if not reached:
-        return None
-    _, low, least = max(reached)
-    return Thresholds(low, least)
 
 
 def _f1(

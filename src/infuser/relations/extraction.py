@@ -19,8 +19,9 @@ from infuser.errors import InputError
 from infuser.linking.windows import MAX_WORDS, cut_windows, moved
 from infuser.progress import track
 from infuser.relations.candidates import find_candidates
-from infuser.relations.classifier import Decided, Thresholds
+from infuser.relations.classifier import Thresholds
 from infuser.relations.examples import RelationText, Triple
+from infuser.relations.features import portions
 from infuser.relations.negation import Denials
 from infuser.types import Source, Span
 
@@ -133,14 +134,16 @@ def _propose_windows(
     """Return proposals and candidates of each text, from all its windows, in places of the whole text."""
     windows = _all_windows(texts, max_words)
     candidates = find_candidates([window.text for window in windows], spans, model.trigger_words(), model.rule_)
-    texts_read = [replace(one.text, triples=tuple(triples)) for one, triples in zip(windows, candidates, strict=True)]
+    to_read = [replace(one.text, triples=tuple(triples)) for one, triples in zip(windows, candidates, strict=True)]
+    proposed = (one for some in portions(to_read, _TRIPLES) for one in propose(model, some, n_heads=n_heads))
     found: list[tuple[list[Proposal], list[Triple]]] = [([], []) for _ in texts]
-    for first, last in _portions(texts_read):
-        proposed = propose(model, texts_read[first:last], n_heads=n_heads)
-        for window, triples, of_window in zip(windows[first:last], candidates[first:last], proposed, strict=True):
-            proposals, read = found[window.place]
-            proposals += [one.moved((window.start, window.start + len(window.text.text))) for one in of_window]
-            read += [_moved_triple(triple, window.start) for triple in triples]
+    for window, triples, of_window in zip(windows, candidates, proposed, strict=True):
+        proposals, read = found[window.place]
+        read += [_moved_triple(triple, window.start) for triple in triples]
+        for one in of_window:
+            triple = _moved_triple(one.found.triple, window.start)
+            place = window.start, window.start + len(window.text.text)
+            proposals.append(replace(one, found=replace(one.found, triple=triple), window=place))
     return found
 
 
@@ -158,12 +161,6 @@ class Proposal:
         """Return whether it passes the thresholds."""
         return self.gate > thresholds.gate and self.best > thresholds.best
 
-    def moved(self, window: tuple[int, int]) -> Proposal:
-        """Return the proposal in places of the text that this window is of."""
-        return replace(
-            self, found=replace(self.found, triple=_moved_triple(self.found.triple, window[0])), window=window
-        )
-
 
 def propose(model: AttentionRelations, texts: Sequence[RelationText], *, n_heads: int = 0) -> list[list[Proposal]]:
     """Return one proposal for each pair among the candidates (`triples`) of each text, in the order of the text."""
@@ -179,7 +176,14 @@ def propose(model: AttentionRelations, texts: Sequence[RelationText], *, n_heads
         first += len(text.triples)
     rows = np.array([row for of_text in chosen for row in of_text], np.int64)
     heads = iter(_deciding(model, values[rows], decided.best[rows], n_heads))
-    return [[_proposal(model, triples[row], row, decided, next(heads)) for row in of_text] for of_text in chosen]
+
+    def proposal(row: int) -> Proposal:
+        relation = decided.relations[int(decided.best[row])]
+        found = replace(triples[row], relation=relation, label=model.labels_.get(relation, relation))
+        gate, best = float(decided.gate[row]), float(decided.best_probability[row])
+        return Proposal(FoundTriple(found, gate * best, next(heads)), gate, best)
+
+    return [[proposal(row) for row in of_text] for of_text in chosen]
 
 
 def _best_rows(triples: Sequence[Triple], score: NDArray[np.float64], first: int) -> list[int]:
@@ -219,15 +223,6 @@ def _deciding(
     ]
 
 
-def _proposal(
-    model: AttentionRelations, triple: Triple, row: int, decided: Decided, heads: tuple[DecidingHead, ...]
-) -> Proposal:
-    relation = decided.relations[int(decided.best[row])]
-    found = replace(triple, relation=relation, label=model.labels_.get(relation, relation))
-    gate, best = float(decided.gate[row]), float(decided.best_probability[row])
-    return Proposal(FoundTriple(found, gate * best, heads), gate, best)
-
-
 class _Window(NamedTuple):
     """Part of a text."""
 
@@ -247,18 +242,6 @@ def _all_windows(texts: Sequence[RelationText], max_words: int) -> list[_Window]
             inside = [moved(one, -start) for one in mentions if start <= one.start and one.end <= end]
             windows.append(_Window(place, start, RelationText(text.text[start:end], spans=tuple(inside))))
     return windows
-
-
-def _portions(texts: Sequence[RelationText]) -> Iterator[tuple[int, int]]:
-    """Yield ranges of texts that hold a bounded number of candidates together."""
-    first = total = 0
-    for place, text in enumerate(texts):
-        if total and total + len(text.triples) > _TRIPLES:
-            yield first, place
-            first, total = place, 0
-        total += len(text.triples)
-    if first < len(texts):
-        yield first, len(texts)
 
 
 def _moved_triple(triple: Triple, by: int) -> Triple:

@@ -29,7 +29,7 @@ from infuser.files import whole_file
 from infuser.hosts import answering, n_blocks, watching_attention
 from infuser.hosts.loading import longest_input
 from infuser.progress import progress_bar
-from infuser.relations.examples import RelationText, Triple
+from infuser.relations.examples import RelationText
 from infuser.signals import Collator
 from infuser.signals.align import Range
 from infuser.types import Source, Span
@@ -134,7 +134,7 @@ class SpanReader:
         """Yield texts and the features of their triples, some at a time, in order; memory does not grow with texts."""
         n_texts = len(texts) if isinstance(texts, Sequence) else None
         with progress_bar("reading attention", n_texts, unit="texts", shown=progress) as bar:
-            for some in _portions(texts, _AHEAD * self.batch_size):
+            for some in portions(texts, _MOST_TRIPLES, _AHEAD * self.batch_size):
                 yield some, self.read(some)
                 bar.advance(len(some))
 
@@ -145,11 +145,11 @@ class SpanReader:
         return max(1, min(self.batch_size, _MOST_WEIGHTS // n_weights))
 
     def _read_batch(self, texts: Sequence[RelationText]) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
-        places = _Places(texts, trigger=self.settings.trigger)
-        batch, ranges = self._collator.place([{"text": text.text} for text in texts], places.spans)
+        spans_of_texts, *of_triples = _places(texts, trigger=self.settings.trigger)
+        batch, ranges = self._collator.place([{"text": text.text} for text in texts], spans_of_texts)
         batch = {name: tensor.to(self.model.device) for name, tensor in batch.items()}
         members, lengths = _members(ranges, batch["input_ids"].shape[1], self.model.device)
-        rows, spans = (torch.tensor(values, device=self.model.device) for values in (places.rows, places.triples))
+        rows, spans = (torch.tensor(values, device=self.model.device) for values in of_triples)
         seen = self._attention if self.settings.kind == "attention" else self._states
         values = seen(batch, members, lengths, rows, spans)
         readable = (lengths[rows[:, None], spans] > 0).all(dim=1) & (spans >= 0).all(dim=1)  # (triples,)
@@ -227,12 +227,14 @@ def _write_header(file: IO[bytes], shape: tuple[int, ...]) -> None:
     np.lib.format.write_array_header_1_0(file, {"descr": "<f4", "fortran_order": False, "shape": shape})
 
 
-def _portions(texts: Iterable[RelationText], most_texts: int) -> Iterator[list[RelationText]]:
-    """Yield texts in order, as many together as are not too many and hold not too many triples."""
+def portions(
+    texts: Iterable[RelationText], most_triples: int, most_texts: int | None = None
+) -> Iterator[list[RelationText]]:
+    """Yield texts in order, as many together as hold at most so many triples; a text with more comes alone."""
     some: list[RelationText] = []
     n_triples = 0
     for text in texts:
-        if some and n_triples + len(text.triples) > _MOST_TRIPLES:
+        if some and n_triples + len(text.triples) > most_triples:
             yield some
             some, n_triples = [], 0
         some.append(text)
@@ -244,28 +246,22 @@ def _portions(texts: Iterable[RelationText], most_texts: int) -> Iterator[list[R
         yield some
 
 
-class _Places:
-    """The different spans of each text, and which of them each triple is made of."""
+def _places(texts: Sequence[RelationText], *, trigger: bool) -> tuple[list[list[Span]], list[int], list[list[int]]]:
+    """Return the different spans of each text and, for each triple, the place of its text and those of its spans.
 
-    def __init__(self, texts: Sequence[RelationText], *, trigger: bool) -> None:
-        self.spans: list[list[Span]] = []
-        self.rows: list[int] = []
-        """For each triple the place of its text."""
-        self.triples: list[list[int]] = []
-        """For each triple the places of its spans among those of its text; -1 for a trigger that is missing."""
-        for row, text in enumerate(texts):
-            places: dict[tuple[int, int], int] = {}
-            for triple in text.triples:
-                parts = _spans_of(triple, trigger)
-                self.triples.append(
-                    [-1 if one is None else places.setdefault((one.start, one.end), len(places)) for one in parts]
-                )
-            self.rows += [row] * len(text.triples)
-            self.spans.append([Span(*place) for place in places])
-
-
-def _spans_of(triple: Triple, trigger: bool) -> tuple[Span | None, ...]:
-    return (triple.head, triple.tail, triple.trigger) if trigger else (triple.head, triple.tail)
+    The place of a span is its number among those of its text; -1 for a trigger that is missing.
+    """
+    spans: list[list[Span]] = []
+    rows: list[int] = []
+    triples: list[list[int]] = []
+    for row, text in enumerate(texts):
+        places: dict[tuple[int, int], int] = {}
+        for one in text.triples:
+            parts = (one.head, one.tail, one.trigger) if trigger else (one.head, one.tail)
+            triples.append([-1 if it is None else places.setdefault((it.start, it.end), len(places)) for it in parts])
+        rows += [row] * len(text.triples)
+        spans.append([Span(*place) for place in places])
+    return spans, rows, triples
 
 
 def _members(ranges: Sequence[Sequence[Range]], n_tokens: int, device: torch.device) -> tuple[Tensor, Tensor]:

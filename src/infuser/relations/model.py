@@ -278,11 +278,9 @@ class AttentionRelations(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
     ) -> tuple[NDArray[np.float32], NDArray[np.bool_]]:
         """Return the features (triples, features) of all triples, and which of them could be read."""
         reader = self.reader()
-        parts = [features for _, features in reader.stream(texts, progress=progress)]
-        n_features = int(np.prod(reader.shape))
-        values = [part.values.reshape(-1, n_features) for part in parts]
-        nothing: tuple[list[NDArray[Any]], ...] = ([np.zeros((0, n_features), np.float32)], [np.zeros(0, bool)])
-        return np.concatenate(values or nothing[0]), np.concatenate([part.readable for part in parts] or nothing[1])
+        parts = [features for _, features in reader.stream(texts, progress=progress)] or [reader.read([])]
+        values = np.concatenate([part.values for part in parts])
+        return values.reshape(len(values), int(np.prod(reader.shape))), np.concatenate([p.readable for p in parts])
 
     def fitted(self) -> TwoStage:
         """Return what was learned; raise if nothing was."""

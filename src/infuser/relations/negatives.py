@@ -65,32 +65,25 @@ def draw_texts(texts: Sequence[RelationText], most_triples: float, *, seed: int 
 
 
 def _drawn(text: RelationText, offered: Sequence[Triple], wanted: int, rng: np.random.Generator) -> list[Triple]:
-    taken = _Taken(text)
+    known = _known_pairs(text)
     places: dict[tuple[tuple[int, int], ...], Triple] = {}  # a known mention and random words may be the same place
     for triple in offered:
-        if not taken.touches(triple):
+        if not any(_meet(triple.head, heads) and _meet(triple.tail, tails) for heads, tails in known):
             places.setdefault(tuple((part.start, part.end) for part in _parts(triple)), triple)
     free = list(places.values())
     chosen = sorted(rng.choice(len(free), size=min(wanted, len(free)), replace=False).tolist()) if free else []
     return [replace(free[place], relation=NO_RELATION, label="") for place in chosen]
 
 
-class _Taken:
-    """The pairs of a text that are known, with every mention of both entities."""
-
-    def __init__(self, text: RelationText) -> None:
-        of_id: dict[str, list[Span]] = {}
-        for span in text.mentions():
-            if span.id:
-                of_id.setdefault(span.id, []).append(span)
-        self._pairs = [
-            (of_id.get(triple.head.id, [triple.head]), of_id.get(triple.tail.id, [triple.tail]))
-            for triple in text.triples
-        ]
-
-    def touches(self, triple: Triple) -> bool:
-        """Tell whether both spans of a triple share characters with those of a known pair, in the same order."""
-        return any(_meet(triple.head, heads) and _meet(triple.tail, tails) for heads, tails in self._pairs)
+def _known_pairs(text: RelationText) -> list[tuple[list[Span], list[Span]]]:
+    """Return every mention of the head and of the tail of each triple of a text."""
+    of_id: dict[str, list[Span]] = {}
+    for span in text.mentions():
+        if span.id:
+            of_id.setdefault(span.id, []).append(span)
+    return [
+        (of_id.get(triple.head.id, [triple.head]), of_id.get(triple.tail.id, [triple.tail])) for triple in text.triples
+    ]
 
 
 def _meet(span: Span, others: Sequence[Span]) -> bool:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -88,7 +88,7 @@ def load(cls: type[_Model], folder: Path, encoder: Any) -> _Model:
     from safetensors import SafetensorError
     from safetensors.numpy import load_file
 
-    card = read_card(folder)
+    card = _read_card(folder)
     try:
         name, mark = card["encoder"]["name"], card["encoder"]["digest"]
         given = name if encoder is None else encoder
@@ -97,16 +97,10 @@ def load(cls: type[_Model], folder: Path, encoder: Any) -> _Model:
                 f"{folder} was fitted on a live model without a name. Give it: load(..., encoder=model)."
             )
         tensors = load_file(folder / _WEIGHTS)
-        settings = card["settings"]
         rule, thresholds = CandidateRule(**card["rule"]), Thresholds(**card["thresholds"])
-        learned = _checked(TwoStage.from_tensors(tensors, card["classes"], thresholds), math.prod(card["shape"]))
-        gate_converged, which_converged = card["converged"]
-        learned = replace(
-            learned,
-            gate=replace(learned.gate, converged=bool(gate_converged)),
-            which=replace(learned.which, converged=bool(which_converged)),
-        )
-        model = cls(given, rule=rule, **settings)
+        learned = TwoStage.from_tensors(tensors, card["classes"], thresholds, card["converged"])
+        _check_shapes(learned, math.prod(card["shape"]))
+        model = cls(given, rule=rule, **card["settings"])
         model.features_ = FeatureSettings(**card["features"])
         model.labels_ = dict(card["labels"])
         model.n_unread_, model.n_negatives_ = card["n_unread"], card["n_negatives"]
@@ -137,7 +131,7 @@ def load(cls: type[_Model], folder: Path, encoder: Any) -> _Model:
     return model
 
 
-def _checked(learned: TwoStage, n_features: int) -> TwoStage:
+def _check_shapes(learned: TwoStage, n_features: int) -> None:
     """Refuse arrays that do not fit together: numbers from broken files must not become answers."""
     for name, part in (("gate", learned.gate), ("which", learned.which)):
         n_rows = {1: 0, 2: 1}.get(len(part.classes), len(part.classes))
@@ -146,10 +140,9 @@ def _checked(learned: TwoStage, n_features: int) -> TwoStage:
             found = part.arrays()[array]
             if found.shape != shape or found.dtype != np.float64:
                 raise ValueError(f"{name}.{array} is {found.dtype} {found.shape}, not float64 {shape}")
-    return learned
 
 
-def read_card(folder: Path) -> dict[str, Any]:
+def _read_card(folder: Path) -> dict[str, Any]:
     """Return the card of a saved model: settings, classes, labels, thresholds."""
     try:
         card: dict[str, Any] = json.loads((folder / CARD).read_text(encoding="utf-8"))
