@@ -87,7 +87,7 @@ def test_the_same_command_again_trains_nothing_and_another_is_refused(
 def test_a_stopped_run_goes_on_where_it_was(
     run: tuple[Path, str, str], checkpoint: Path, folder: Path, knowledge: tuple[Any, ...], tmp_path: Path
 ) -> None:
-    from infuser.linking.frozen import LinkerAlone
+    from infuser.linking.objective import LinkerAlone
 
     forward, calls = LinkerAlone.forward, iter(range(100))
 

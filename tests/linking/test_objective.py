@@ -17,9 +17,8 @@ import infuser
 from infuser.errors import InputError
 from infuser.linking.examples import NOTHING, link_examples
 from infuser.linking.examples import LinkedText as Linked
-from infuser.linking.frozen import FrozenStates, LinkerAlone
 from infuser.linking.inference import bases_of
-from infuser.linking.objective import LinkingObjective, margin_loss, softmax_loss
+from infuser.linking.objective import FrozenStates, LinkerAlone, LinkingObjective, margin_loss, softmax_loss
 from infuser.types import Span
 
 Rows = list[list[tuple[float, int, int]]]

@@ -19,9 +19,9 @@ import infuser
 from infuser.errors import CheckpointError, InputError
 from infuser.hosts import is_new_weight
 from infuser.linking.examples import LinkedText, link_examples
-from infuser.linking.frozen import FrozenStates
 from infuser.linking.inference import bases_of, find_mentions
 from infuser.linking.masking import sentence_pairs
+from infuser.linking.objective import FrozenStates
 from infuser.linking.training import pretrain, reads_next_sentence, train_linker
 from infuser.training import StepReport, TrainSettings
 from infuser.types import Span

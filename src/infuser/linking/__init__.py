@@ -3,15 +3,14 @@
 | file                | holds                                                                                    |
 |---------------------|------------------------------------------------------------------------------------------|
 | examples            | texts whose links are known, and the examples that a linker learns from                  |
-| readers             | such texts from files: our own JSON lines, ELEVANT; aida: AIDA, KnowBERT's too           |
+| readers             | such texts from files: our own JSON lines, ELEVANT, AIDA, KnowBERT's AIDA                |
 | texts               | texts, documents and labels from files                                                   |
 | self_supervision    | examples from texts without labels: names that mean one thing only                       |
 | masking             | examples of joint training: masked words and entities, next sentences                    |
 | windows             | long texts in pieces that cut no mention                                                 |
 | description_vectors | entity vectors from descriptions                                                         |
 |                     |                                                                                          |
-| objective           | the losses of a linker                                                                   |
-| frozen              | a linker alone, trained on states that are read once                                     |
+| objective           | the losses of a linker: in the whole model, or alone on states that are read once        |
 | training            | the stages of training                                                                   |
 |                     |                                                                                          |
 | mentions            | Mention: a stretch of text, its entity, score and candidates                             |

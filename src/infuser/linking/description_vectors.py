@@ -7,7 +7,7 @@ made shorter by principal components, centre and directions.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
@@ -93,10 +93,15 @@ def build_from_descriptions(
         texts = [text for _, text in chosen]
         _encode(texts, model, tokenizer, encoded, settings.max_tokens, settings.batch_size, progress)
         further = {} if settings.dim is None else _principal(encoded, settings.dim)
-        rows = _in_batches([id for id, _ in chosen], encoded, further)
+        ids = [id for id, _ in chosen]
+        rows = (
+            VectorBatch(ids[first : first + _AT_ONCE], _projected(encoded[first : first + _AT_ONCE], further))
+            for first in range(0, len(ids), _AT_ONCE)
+        )
         further["probe"] = encode_descriptions([_PROBE], (model, tokenizer))[0]
         kept = {name: value for name, value in asdict(settings).items() if name not in ("dim", "scale")}
-        about = {"way": "descriptions", "encoder": _name_of(encoder, model), **kept}
+        name = str(model.name_or_path if isinstance(encoder, tuple) else encoder)
+        about = {"way": "descriptions", "encoder": name, **kept}
         return write_vectors(rows, out, about, scale=settings.scale, further=further)
 
 
@@ -123,7 +128,8 @@ def add_described(
     model, tokenizer = _open_encoder(made["encoder"] if encoder is None else encoder)
     further = vectors.further
     probe = encode_descriptions([_PROBE], (model, tokenizer))[0]
-    if probe.shape != further["probe"].shape or _differ(probe, further["probe"]):
+    known = further["probe"]
+    if probe.shape != known.shape or np.linalg.norm(probe - known) > _ANOTHER * np.linalg.norm(known):
         raise InputError(
             f"This encoder is not the one that made the vectors, {made['encoder']}: it reads the same sentence "
             "otherwise. Name that one (encoder=, --encoder), or build all vectors again with this one."
@@ -181,16 +187,3 @@ def _principal(encoded: Floats, dim: int) -> dict[str, NDArray[Any]]:
 
 def _projected(encoded: Floats, further: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
     return (encoded - further["centre"]) @ further["projection"] if "projection" in further else encoded
-
-
-def _in_batches(ids: list[str], encoded: Floats, further: Mapping[str, NDArray[Any]]) -> Iterator[VectorBatch]:
-    for first in range(0, len(ids), _AT_ONCE):
-        yield VectorBatch(ids[first : first + _AT_ONCE], _projected(encoded[first : first + _AT_ONCE], further))
-
-
-def _differ(one: Floats, other: Floats) -> bool:
-    return bool(np.linalg.norm(one - other) > _ANOTHER * np.linalg.norm(other))
-
-
-def _name_of(encoder: EncoderLike, model: PreTrainedModel) -> str:
-    return str(model.name_or_path if isinstance(encoder, tuple) else encoder)

@@ -11,7 +11,7 @@ from infuser.linking.inference import find_mentions
 from infuser.linking.mentions import Mention, ScoredCandidate, decide, without_overlaps
 from infuser.linking.scores import LinkScores, score_links
 from infuser.sources import Candidates, KnowledgeBase
-from infuser.types import Annotations, Candidate, HasEntityVectors, Source, innermost
+from infuser.types import Candidate, HasEntityVectors, Source, innermost
 
 
 def evaluate_linker(
@@ -62,22 +62,16 @@ def _link(
 ) -> list[list[Mention]]:
     inside = innermost(base)
     name = inside.name if isinstance(inside, HasEntityVectors) else ""
-    return [
-        without_overlaps(_mention(found, place, score, threshold, name) for place in range(len(found.candidates)))
-        for found in base.annotate(texts)
-    ]
-
-
-def _mention(
-    found: Annotations, place: int, score: Callable[[Candidate], float], threshold: float, base: str
-) -> Mention:
-    candidates = found.candidates[place]
-    scores = [score(candidate) for candidate in candidates]
-    counting = sum(value for value in scores if value >= threshold)
-    scored = [
-        ScoredCandidate(
-            candidate.id, candidate.prior, value, value / counting if counting and value >= threshold else 0.0
-        )
-        for candidate, value in zip(candidates, scores, strict=True)
-    ]
-    return decide(found, place, scored, threshold, base)
+    linked = []
+    for found in base.annotate(texts):
+        mentions = []
+        for place, candidates in enumerate(found.candidates):
+            scores = [score(candidate) for candidate in candidates]
+            total = sum(value for value in scores if value >= threshold)
+            scored = [
+                ScoredCandidate(one.id, one.prior, value, value / total if total and value >= threshold else 0.0)
+                for one, value in zip(candidates, scores, strict=True)
+            ]
+            mentions.append(decide(found, place, scored, threshold, name))
+        linked.append(without_overlaps(mentions))
+    return linked

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -109,9 +109,16 @@ def choose_base(sources: Iterable[Source], name: str | None) -> KnowledgeBase:
         raise InputError(
             f"This model has several knowledge bases. Say whose entities are meant: --base {'|'.join(bases)}"
         )
-    if name is not None and name not in bases:
-        raise InputError(f"There is no knowledge base {name!r} in this model; it has {', '.join(bases)}.")
+    if name is not None:
+        check_names([name], bases)
     return bases[name or next(iter(bases))]
+
+
+def check_names(names: Iterable[str], known: Collection[str]) -> None:
+    """Raise if one of the names is that of no knowledge base."""
+    for name in names:
+        if name not in known:
+            raise InputError(f"There is no knowledge base {name!r} in this model; it has {', '.join(known)}.")
 
 
 @dataclass(frozen=True, slots=True)

@@ -89,10 +89,8 @@ def joint_examples(
     ]
 
 
-def sentence_pairs(
-    documents: Iterable[Sequence[str]], *, seed: int = 0, copies: int = 1, wrong: float = 0.5
-) -> list[dict[str, Any]]:
-    """Return examples of two sentences: for a share `wrong` the second is one of another place, label 1, else 0.
+def sentence_pairs(documents: Iterable[Sequence[str]], *, seed: int = 0, copies: int = 1) -> list[dict[str, Any]]:
+    """Return examples of two sentences: for half of them the second is one of another place, label 1, else 0.
 
     `copies` of each pair are masked differently: give as many as you would train epochs.
     """
@@ -106,7 +104,7 @@ def sentence_pairs(
         for document in split:
             for first, second in pairwise(document):
                 other = chance.choice(sentences)
-                is_wrong = chance.random() < wrong and other != second
+                is_wrong = chance.random() < 0.5 and other != second
                 examples.append(
                     {
                         "text": first,
@@ -127,8 +125,8 @@ class MaskingCollator:
         self.collator, self.masking, self.next_sentence = collator, masking or Masking(), next_sentence
         if collator.tokenizer.mask_token_id is None:
             raise InputError("The tokenizer has no mask token, so words cannot be masked.")
-        special = set(collator.tokenizer.all_special_ids)
-        self._words = [number for number in range(len(collator.tokenizer)) if number not in special]
+        self._special = set(collator.tokenizer.all_special_ids)
+        self._words = [number for number in range(len(collator.tokenizer)) if number not in self._special]
 
     def for_epoch(self, epoch: int, *, seed: int = 0) -> Self:
         """Return the same for one epoch of training, in which selective sources inject what they draw for it."""
@@ -142,9 +140,8 @@ class MaskingCollator:
         batch = self.collator([{k: v for k, v in example.items() if k != "label"} for example in examples])
         masked = torch.zeros_like(batch["input_ids"], dtype=torch.bool)
         batch["labels"] = torch.full_like(batch["input_ids"], IGNORED)
-        special = set(self.collator.tokenizer.all_special_ids)
         for row, chance in enumerate(chances):
-            self._mask_words(batch["input_ids"][row], batch["labels"][row], masked[row], special, chance)
+            self._mask_words(batch["input_ids"][row], batch["labels"][row], masked[row], chance)
         for base in bases_among(self.collator.sources).values():
             self._mask_entities(base, batch, masked, chances)
         if self.next_sentence:
@@ -152,17 +149,14 @@ class MaskingCollator:
             batch["next_sentence_label"] = torch.tensor(follows)
         return batch
 
-    def _mask_words(
-        self, ids: Tensor, labels: Tensor, masked: Tensor, special: set[int], chance: random.Random
-    ) -> None:
-        tokenizer = self.collator.tokenizer
-        words = [place for place, token in enumerate(ids.tolist()) if token not in special]
+    def _mask_words(self, ids: Tensor, labels: Tensor, masked: Tensor, chance: random.Random) -> None:
+        words = [place for place, token in enumerate(ids.tolist()) if token not in self._special]
         n_masked = min(len(words), max(1, round(len(words) * self.masking.words))) if self.masking.words else 0
         for place in chance.sample(words, n_masked):
             labels[place], masked[place] = ids[place], True
             fate = self.masking.fate(chance)
             if fate == "masked":
-                ids[place] = tokenizer.mask_token_id
+                ids[place] = self.collator.tokenizer.mask_token_id
             elif fate == "replaced":
                 ids[place] = chance.choice(self._words)
 

@@ -26,6 +26,10 @@ _AT_ONCE = 256
 
 _Place = tuple[int, int]
 _Candidates = tuple[Candidate, ...]
+_Meanings = tuple[str | None, ...]
+"""What each span of annotations means; None: unknown."""
+_Read = dict[str, tuple[Annotations, _Meanings]]
+"""What each knowledge base found in a text, and what its spans mean."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,15 +56,6 @@ class SelfSupervision:
             raise InputError(f"min_prior is {self.min_prior}; above 0.5 the first meaning is the more probable one.")
 
 
-@dataclass(frozen=True, slots=True)
-class _Read:
-    """A text, what each knowledge base found in it, and what each of these spans means (None: unknown)."""
-
-    text: str
-    found: dict[str, Annotations]
-    sure: dict[str, tuple[str | None, ...]]
-
-
 class UnambiguousTexts:
     """Texts with unambiguous names, read once; `examples` hides the names among others, differently in every epoch."""
 
@@ -83,10 +78,10 @@ class UnambiguousTexts:
         while some := list(islice(stream, _AT_ONCE)):
             n_texts += len(some)
             for read in _read(some, bases, self.settings):
-                for name, found in read.found.items():
+                for name, (found, sure) in read.items():
                     self.donors[name] += [candidates for candidates in found.candidates if len(candidates) > 1]
-                    n_sure[name] += sum(id is not None for id in read.sure[name])
-                if any(id is not None for ids in read.sure.values() for id in ids):
+                    n_sure[name] += sum(id is not None for id in sure)
+                if any(id is not None for _, sure in read.values() for id in sure):
                     self._texts.append(read)
         if not any(n_sure[name] and self.donors[name] for name in bases):
             counts = "; ".join(f"{name}: {n_sure[name]} and {len(self.donors[name])}" for name in bases)
@@ -110,24 +105,25 @@ class UnambiguousTexts:
         ]
 
     def _example(self, read: _Read, random: Random, mask_token: str | None) -> dict[str, Any]:
-        sure = {
+        places = {
             (span.start, span.end)
-            for name, found in read.found.items()
-            for span, id in zip(found.spans, read.sure[name], strict=True)
+            for name, (found, sure) in read.items()
+            for span, id in zip(found.spans, sure, strict=True)
             if id is not None and self.donors[name]
         }
-        masked = [place for place in sorted(sure) if random.random() < self.settings.mask] if mask_token else []
-        text = _Masked(read.text, masked, mask_token or "")
-        taught = [self._teach(name, found, read.sure[name], text, random) for name, found in read.found.items()]
+        masked = [place for place in sorted(places) if random.random() < self.settings.mask] if mask_token else []
+        first, _ = next(iter(read.values()))
+        text = _Masked(first.text, masked, mask_token or "")
+        taught = {name: self._teach(name, found, sure, text, random) for name, (found, sure) in read.items()}
         return {
             "text": text.text,
-            "annotations": tuple(found for found, _ in taught),
-            "gold": {name: gold for name, (_, gold) in zip(read.found, taught, strict=True)},
+            "annotations": tuple(found for found, _ in taught.values()),
+            "gold": {name: gold for name, (_, gold) in taught.items()},
         }
 
     def _teach(
-        self, name: str, found: Annotations, sure: Sequence[str | None], text: _Masked, random: Random
-    ) -> tuple[Annotations, tuple[str | None, ...]]:
+        self, name: str, found: Annotations, sure: _Meanings, text: _Masked, random: Random
+    ) -> tuple[Annotations, _Meanings]:
         spans: list[Span] = []
         lists: list[_Candidates] = []
         gold: list[str | None] = []
@@ -148,20 +144,16 @@ class UnambiguousTexts:
         return Annotations(text.text, tuple(spans), candidates=tuple(lists), odds=tuple(odds)), tuple(gold)
 
 
-def _read(texts: Sequence[str], bases: Mapping[str, Source], settings: SelfSupervision) -> Iterable[_Read]:
-    found: dict[str, list[Annotations]] = {}
-    sure: dict[str, list[tuple[str | None, ...]]] = {}
+def _read(texts: Sequence[str], bases: Mapping[str, Source], settings: SelfSupervision) -> list[_Read]:
+    read: list[_Read] = [{} for _ in texts]
     for name, base in bases.items():
-        found[name] = base.annotate(texts)
+        found = base.annotate(texts)
         # a knowledge base leaves out meanings that have no vector; whether a name has others, its candidates say
         inside = innermost(base)
-        offered = inside.candidates.annotate(texts) if isinstance(inside, KnowledgeBase) else found[name]
-        pairs = zip(found[name], offered, strict=True)
-        sure[name] = [_sure(kept, _unambiguous(everything, settings)) for kept, everything in pairs]
-    for place, text in enumerate(texts):
-        yield _Read(
-            text, {name: of[place] for name, of in found.items()}, {name: of[place] for name, of in sure.items()}
-        )
+        offered = inside.candidates.annotate(texts) if isinstance(inside, KnowledgeBase) else found
+        for of_text, kept, everything in zip(read, found, offered, strict=True):
+            of_text[name] = kept, _sure(kept, _unambiguous(everything, settings))
+    return read
 
 
 def _unambiguous(found: Annotations, settings: SelfSupervision) -> dict[_Place, str]:
@@ -180,7 +172,7 @@ def _unambiguous(found: Annotations, settings: SelfSupervision) -> dict[_Place, 
     }
 
 
-def _sure(found: Annotations, meant: Mapping[_Place, str]) -> tuple[str | None, ...]:
+def _sure(found: Annotations, meant: Mapping[_Place, str]) -> _Meanings:
     ids = [meant.get((span.start, span.end)) for span in found.spans]
     offered = [{candidate.id for candidate in candidates} for candidates in found.candidates]
     return tuple(id if id in of_span else None for id, of_span in zip(ids, offered, strict=True))

@@ -49,11 +49,10 @@ class InfuserLinker:
     ) -> None:
         self.model, self.base, self.threshold, self.checkpoint = model, base, threshold, checkpoint
         self._loaded: Infused | None = None
-        from infuser.linking.inference import check_linker
+        from infuser.linking.inference import check_linker, check_names
 
         names = [one.name for one in check_linker(self.infused).values()]
-        if base is not None and base not in names:
-            raise InputError(f"There is no knowledge base {base!r} in this model; it has {', '.join(names)}.")
+        check_names([] if base is None else [base], names)
         if not Doc.has_extension(_MENTIONS):
             Doc.set_extension(_MENTIONS, getter=_mentions_of)
 
@@ -124,11 +123,8 @@ def _write(doc: Any, mentions: list[Mention]) -> None:
     doc.spans[GROUP] = spans
     ids = {(span.start, span.end): span.kb_id_ for span in reversed(spans)}  # of two bases the first one's counts
     if ids:
-        doc.ents = [_with_id(doc, ent, ids.get((ent.start, ent.end), ent.kb_id_)) for ent in doc.ents]
-
-
-def _with_id(doc: Any, ent: Any, id: str) -> Any:
-    return Span(doc, ent.start, ent.end, ent.label, kb_id=id, span_id=ent.id)
+        with_ids = ((ent, ids.get((ent.start, ent.end), ent.kb_id_)) for ent in doc.ents)
+        doc.ents = [Span(doc, ent.start, ent.end, ent.label, kb_id=id, span_id=ent.id) for ent, id in with_ids]
 
 
 def _mentions_of(doc: Any) -> list[Mention]:

@@ -52,16 +52,14 @@ def read_documents(path: Path, column: str = "text") -> Iterator[list[str]]:
 
 def read_windows(paths: Sequence[Path], column: str, limit: int | None, max_words: int) -> list[str]:
     """Return the texts of all files, the first `limit` of them, long ones as windows."""
-    texts = (text for text in _all(paths, column, read_texts) if text.strip())
+    texts = (text for path in paths for text in read_texts(path, column) if text.strip())
     return _some(paths, [text[a:b] for text in islice(texts, limit) for a, b in cut_windows(text, max_words)])
 
 
 def read_document_windows(paths: Sequence[Path], column: str, limit: int | None, max_words: int) -> list[list[str]]:
     """Return the documents of all files, the first `limit` of them, as lists of parts of up to `max_words` words."""
-    documents = islice(_all(paths, column, read_documents), limit)
-    return _some(
-        paths, [[part[a:b] for part in document for a, b in cut_windows(part, max_words)] for document in documents]
-    )
+    documents = islice((one for path in paths for one in read_documents(path, column)), limit)
+    return _some(paths, [[part[a:b] for part in one for a, b in cut_windows(part, max_words)] for one in documents])
 
 
 def read_labels(path: Path) -> Callable[[str], str]:
@@ -84,10 +82,6 @@ def digest_texts(texts: Iterable[object]) -> str:
     for text in texts:
         total.update(repr(text).encode("utf-8", "replace") + b"\0")
     return total.hexdigest()[:12]
-
-
-def _all(paths: Sequence[Path], column: str, read: Callable[[Path, str], Iterator[_T]]) -> Iterator[_T]:
-    return (one for path in paths for one in read(path, column))
 
 
 def _some(paths: Sequence[Path], read: list[_T]) -> list[_T]:

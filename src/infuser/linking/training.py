@@ -24,10 +24,9 @@ from infuser.files import digest_of
 from infuser.hosts import plain_state
 from infuser.infused import Infused
 from infuser.linking.examples import LinkedText, check_offered, link_examples
-from infuser.linking.frozen import FrozenStates, LinkerAlone
-from infuser.linking.inference import check_linker
+from infuser.linking.inference import check_linker, check_names
 from infuser.linking.masking import Masking, MaskingCollator
-from infuser.linking.objective import LinkingObjective, LinkLoss
+from infuser.linking.objective import FrozenStates, LinkerAlone, LinkingObjective, LinkLoss
 from infuser.linking.self_supervision import UnambiguousTexts
 from infuser.linking.windows import window_linked
 from infuser.methods.kar import Kar, invert
@@ -184,9 +183,7 @@ def _made_with(infused: Infused, examples: Sequence[Example], names: Sequence[st
 
 def _names(infused: Infused, names: Sequence[str] | None) -> list[str]:
     known = [base.name for base in check_linker(infused).values()]
-    unknown = [name for name in names or () if name not in known]
-    if unknown:
-        raise InputError(f"There is no knowledge base {unknown[0]!r} in this model; it has {', '.join(known)}.")
+    check_names(names or (), known)
     return list(names) if names is not None else known
 
 
