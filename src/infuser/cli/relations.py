@@ -122,7 +122,7 @@ def report(
     """
     texts, extractor = how.read([data]), FittedOptions(encoder=encoder).open(model)
     with loading("the report"):
-        from infuser.analysis.probe.fitted_relations import report_fitted
+        from infuser.analysis.probe.relation_fits import report_fitted
         from infuser.reports.probe_page import write_probe
     place = Path(encoder or extractor.opened().base or model)
     name = place.name if place.name != "model" else f"{place.parent.name}/model"  # RUN/model

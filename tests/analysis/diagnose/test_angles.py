@@ -8,7 +8,7 @@ import torch
 from miniatures import HOSTS, tiny_host
 from tiny_infusions import infuse_tiny
 
-from infuser.analysis.diagnose.angles import corresponding_angles, cosines
+from infuser.analysis.diagnose.directions import corresponding_angles, cosines
 from infuser.errors import InputError
 from infuser.hosts import anatomy_of, is_new_weight
 

@@ -5,7 +5,7 @@ import torch
 from miniatures import HOSTS
 from tiny_infusions import KNOWN_TEXT, examples, infuse_tiny
 
-from infuser.analysis.diagnose.spectra import feature_matrix, singular_values
+from infuser.analysis.diagnose.directions import feature_matrix, singular_values
 from infuser.errors import InputError
 from infuser.signals import Collator
 

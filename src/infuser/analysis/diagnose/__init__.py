@@ -8,8 +8,6 @@
 | effects    | what each source does, which examples flip, and what wrong entities do                      |
 | corruption | wrong entities, made on purpose                                                             |
 | buckets    | scores by how frequent entities are                                                         |
-| angles     | which directions of the weights fine-tuning turned                                          |
-| spectra    | how many directions the features use                                                        |
-| notes      | what a reader must know to trust the numbers                                                |
+| directions | which ones of the weights fine-tuning turned, and how many the features use                 |
 | result     | `Diagnosis`: the numbers and the sentence about them                                        |
 """

@@ -43,6 +43,11 @@ def answers(
     return found
 
 
+def with_annotations(examples: Sequence[Example], found: Sequence[tuple[Annotations, ...]]) -> list[dict[str, Any]]:
+    """Return the examples with other annotations."""
+    return [{**example, "annotations": one} for example, one in zip(examples, found, strict=True)]
+
+
 def without_channel(annotated: Sequence[Sequence[Annotations]], place: int) -> list[tuple[Annotations, ...]]:
     """Return the annotations with nothing from the source at this place."""
     for example in annotated:
@@ -58,7 +63,6 @@ def channel_effects(
     labels: ArrayLike,
     *,
     metric: Metric = METRICS["auc"],
-    groups: ArrayLike | None = None,
     rounds: int = 2000,
 ) -> list[Channel]:
     """Return for each source the score with all of them minus the score without it, in the order of `names`.
@@ -77,7 +81,6 @@ def channel_effects(
         [everything, *left_out],
         labels,
         metric=metric,
-        groups=groups,
         also=[(everything.name, arm.name) for arm in left_out],  # those to the first arm have the other sign
         rounds=rounds,
     )
@@ -134,10 +137,7 @@ def corruption_curve(
     shares: Sequence[float] = (0, 0.1, 0.2, 0.3, 0.4, 0.5),
     *,
     score: Callable[[Answers], float],
-    seed: int = 0,
     pool: Sequence[Sequence[Annotations]] = (),
-    types: Mapping[str, str] | None = None,
-    batch_size: int = 64,
 ) -> list[tuple[float, float]]:
     """Return (share, score of the answers) for rising shares of wrong entities, see `analysis.diagnose.corruption`.
 
@@ -151,10 +151,9 @@ def corruption_curve(
         )
     collate = infused.collator()
     annotated = [example["annotations"] for example in examples]
-    errors = Errors([*annotated, *pool], seed=seed, types=types)
+    errors = Errors([*annotated, *pool])
     curve = []
     for share in shares:
-        wrong = errors.put_into(annotated, share)
-        corrupted = [{**example, "annotations": found} for example, found in zip(examples, wrong, strict=True)]
-        curve.append((float(share), float(score(answers(infused, corrupted, collate, batch_size=batch_size)))))
+        corrupted = with_annotations(examples, errors.put_into(annotated, share))
+        curve.append((float(share), float(score(answers(infused, corrupted, collate)))))
     return curve

@@ -8,10 +8,9 @@
 | entities           | either of the two, for a checkpoint by name                                       |
 | relations          | how well a linear probe reads relations from attention, beside its controls       |
 | relation_rows      | the triples that it asks about, as many that are none, and their features         |
-| relation_fits      | gate and classifier, fitted on one layer or all: answers, scores, weights         |
+| relation_fits      | gate and classifier, fitted here or by an extractor: answers, scores, weights     |
 | relation_notes     | what a report says about how it was made                                          |
 | relation_knowledge | one score per relation and entity, by cross-validation                            |
-| fitted_relations   | a fitted relation extractor, reported in the same way                             |
 | result             | `ProbeReport`: the numbers and the sentences about them                           |
 
 The scores of entities and relations are kept in files: `infuser.knowledge.entity_scores`.

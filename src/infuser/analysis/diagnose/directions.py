@@ -1,12 +1,13 @@
-"""Which part of the pretrained weights fine-tuning turned: corresponding angles, layer by layer and rank by rank.
+"""Directions: which ones of the pretrained weights fine-tuning turned, and how many the features use.
 
-The i-th left singular vector of a pretrained matrix is held against the i-th of the fine-tuned one (equation 1 of
-"Drop Redundant, Shrink Irrelevant"): a cosine near 1 says that this direction was kept, near 0 that it is another one.
+Corresponding angles go layer by layer and rank by rank: the i-th left singular vector of a pretrained matrix is held
+against the i-th of the fine-tuned one (equation 1 of "Drop Redundant, Shrink Irrelevant"). A cosine near 1 says that
+this direction was kept, near 0 that it is another one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from typing import Any
 
@@ -15,10 +16,14 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 from transformers import PreTrainedModel
+from transformers.modeling_outputs import SequenceClassifierOutput
 
+from infuser.analysis.predict import map_batches
 from infuser.errors import InputError
 from infuser.hosts import anatomy_of, is_new_weight
+from infuser.methods.spectral_watch import EncoderCall
 from infuser.progress import progress_bar
+from infuser.training.steps import Collate, Example
 
 _SAME = 1e-7
 """Singular values nearer to each other than this share of the largest are the same in single precision."""
@@ -105,3 +110,30 @@ def _binned(curves: list[NDArray[np.float64]], n_points: int) -> list[tuple[floa
     n_bins = min(n_points, *(len(curve) for curve in curves))
     means = np.mean([[part.mean() for part in np.array_split(curve, n_bins)] for curve in curves], axis=0)
     return [((number + 0.5) / n_bins, float(value)) for number, value in enumerate(means)]
+
+
+def feature_matrix(
+    model: PreTrainedModel, examples: Sequence[Example], collate: Collate, *, batch_size: int = 64, most: int = 1024
+) -> Tensor:
+    """Return the vectors (examples, hidden) that enter the task head, without dropout.
+
+    They are those that `Spectral` looks at: the pooler's output where the encoder has one, else the first token's last
+    state. Of more than `most` examples so many are taken at equal distances: the same ones for every model.
+    """
+    if not len(examples) or most < 1:
+        raise InputError(f"There are {len(examples)} examples and at most {most} are asked for; both must be above 0.")
+    n = min(len(examples), most)
+    chosen = [examples[place * len(examples) // n] for place in range(n)]
+
+    def entering(batch: dict[str, Tensor]) -> Tensor:
+        # an empty output of its kind says that the head answers once per text
+        return EncoderCall(encoder, (), batch, encoder(**batch)).features(SequenceClassifierOutput())
+
+    encoder = model.base_model
+    return map_batches(model, chosen, collate, entering, batch_size=batch_size)
+
+
+def singular_values(features: Tensor) -> list[float]:
+    """Return the singular values of a matrix of features, largest first."""
+    values: list[float] = torch.linalg.svdvals(features.double()).tolist()
+    return values
