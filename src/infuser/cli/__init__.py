@@ -64,22 +64,7 @@ def infuser(
     """
 
 
-app.command()(demo)
-app.command()(train)
-app.command()(predict)
-app.command()(explain)
-app.command()(view)
-app.command()(diagnose)
-app.command()(probe)
-app.command()(select)
-app.command()(annotate)
-app.command()(link)
-app.add_typer(bench.app, name="bench")
-app.add_typer(linker.app, name="linker")
-app.add_typer(relations.app, name="relations")
-app.add_typer(graph.app, name="graph")
-app.add_typer(candidates.app, name="candidates")
-app.add_typer(vectors.app, name="vectors")
-app.add_typer(correlation.app, name="correlation")
-app.add_typer(gazetteer.app, name="gazetteer")
-app.add_typer(assets.app, name="assets")
+for command in (demo, train, predict, explain, view, diagnose, probe, select, annotate, link):
+    app.command()(command)
+for group in (bench, linker, relations, graph, candidates, vectors, correlation, gazetteer, assets):
+    app.add_typer(group.app, name=group.__name__.rpartition(".")[2])

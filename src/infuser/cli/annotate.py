@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from infuser.cli.console import print_skipped, print_table, resumable, say, warn
 from infuser.cli.knowledge_options import CacheOptions, EngineOptions, SourceOptions
-from infuser.cli.options import Strict, TextColumnOptions, argument, option, option_groups
-from infuser.errors import InputError
+from infuser.cli.options import Strict, TextColumnOptions, Texts, option, option_groups
 from infuser.progress import progress_bar
 from infuser.words import counted
 
@@ -25,7 +24,7 @@ _MOST_FREQUENT = 5
 
 @option_groups
 def annotate(
-    data: Annotated[Path, argument("Texts: .csv, .tsv, .jsonl, .json, .txt (also packed, .gz or .zst), or .parquet.")],
+    data: Texts,
     out: Annotated[Path, option("Folder for the annotations.")],
     columns: TextColumnOptions,
     workers: Annotated[int, option("Processes that annotate; 0 works in this one.", min=0)] = 0,
@@ -47,9 +46,7 @@ def annotate(
       infuser annotate texts.jsonl --source graph=triples.tsv,hops=2 --out notes
       infuser annotate big.parquet --source DIR --out notes --engine spark
     """
-    named = sources.read()
-    if not named:
-        raise InputError("No knowledge was named. Give --source, --entities, --phrases, --correlation or --graph.")
+    named = sources.read(needed=True)
     from infuser.sources.annotating.run import annotate_file
     from infuser.tables.skipped import Skipped
 

@@ -7,8 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from infuser.cli.bench_options import Methods, Out, PartOptions, RunOptions, SettingsFile
-from infuser.cli.bench_output import run_and_show, show_table
+from infuser.cli.bench_shared import Methods, Out, PartOptions, RunOptions, SettingsFile, run_and_show, show_table
 from infuser.cli.console import say
 from infuser.cli.options import argument, option, option_groups
 
@@ -20,8 +19,7 @@ app = typer.Typer(no_args_is_help=True, help="Run tasks with several methods and
 def run(settings: SettingsFile, out: Out, method: Methods = None, *, part: PartOptions, running: RunOptions) -> None:
     """Train and score every host, method, task and seed that a settings file names.
 
-    Every finished cell is a JSON file. A run that was stopped or killed resumes where it stopped when the same command
-    is given again, and no finished cell is computed twice. The same command may run in several terminals, on several
+    A run that was stopped resumes when the same command is given again. It may run in several terminals, on several
     machines that see the folder, or under accelerate: each process takes the next cell that no other works on.
 
     Examples:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import typer
 
@@ -20,36 +21,31 @@ app = typer.Typer(
     "source Candidates(DIR) then offers up to 30 entities for each mention in a text, with prior probabilities.",
 )
 
-_INPUTS = "What the candidates are built from; give several, they are summed"
+_INPUTS = "What the candidates are built from; give several of each, they are summed"
 _TAGGED = 'Tagged texts: {"text": ..., "spans": \\[{"start": 0, "end": 4, "id": "Q70"}]} per line.'
 _KNOWBERT = "KnowBERT's candidates: mention<TAB>total<TAB>id,prior,name<TAB>id,prior,name<TAB>..."
 _ASSETS = "Ready-made knowledge, fetched: wikidata-small, wordnet, conceptnet, biomedical."
 
 
-def _input(help: str, metavar: str = "FILE") -> Any:
-    return option(help, metavar=metavar, panel=_INPUTS)
-
-
-def _files(help: str, metavar: str = "FILE") -> Any:
-    return _input(f"{help} Repeatable.", metavar)
+_input = partial(option, panel=_INPUTS, metavar="FILE")
 
 
 @app.command()
 def build(
     out: Annotated[Path, option("Folder to write.")],
-    counts: Annotated[Paths, _files("Table of mention, entity, count: .tsv, .csv, .jsonl, .parquet.")] = None,
-    names: Annotated[Paths, _files("Table of entities: id, label, aliases, count. Each name is a mention.")] = None,
-    graph: Annotated[Paths, _files("Labels and aliases of a graph (`infuser graph build`).", "DIR")] = None,
-    tagged: Annotated[Paths, _files(_TAGGED)] = None,
-    knowbert: Annotated[Paths, _files(_KNOWBERT)] = None,
+    counts: Annotated[Paths, _input("Table of mention, entity, count: .tsv, .csv, .jsonl, .parquet.")] = None,
+    names: Annotated[Paths, _input("Table of entities: id, label, aliases, count. Each name is a mention.")] = None,
+    graph: Annotated[Paths, _input("Labels and aliases of a graph (`infuser graph build`).", metavar="DIR")] = None,
+    tagged: Annotated[Paths, _input(_TAGGED)] = None,
+    knowbert: Annotated[Paths, _input(_KNOWBERT)] = None,
     knowbert_entity: Annotated[
         Literal["name", "id"], option("Which of the two is the entity in --knowbert files.", panel=_INPUTS)
     ] = "name",
-    knowbert_wordnet: Annotated[Paths, _files("KnowBERT's WordNet entities, .jsonl.")] = None,
+    knowbert_wordnet: Annotated[Paths, _input("KnowBERT's WordNet entities, .jsonl.")] = None,
     ernie: Annotated[
-        tuple[Path, Path] | None, _input("ERNIE's two files: entity2id.txt and entity_map.txt.", "ENTITY2ID ENTITY_MAP")
+        tuple[Path, Path] | None, _input("ERNIE's entity2id.txt and entity_map.txt.", metavar="ENTITY2ID ENTITY_MAP")
     ] = None,
-    asset: Annotated[list[str] | None, _files(_ASSETS, "NAME")] = None,
+    asset: Annotated[list[str] | None, _input(_ASSETS, metavar="NAME")] = None,
     alias_weight: Annotated[float, option("What an alias counts when a label counts 1.")] = 0.5,
     strict: Strict = False,
 ) -> None:
@@ -62,7 +58,6 @@ def build(
       infuser candidates build --counts anchors.tsv.gz --out cands
       infuser candidates build --names my.csv --tagged my.jsonl --out cands
       infuser candidates build --asset wikidata-small --out cands
-      infuser candidates lookup cands "Bern"
     """
     from infuser.knowledge.builders import build_candidates_from_files
 

@@ -87,7 +87,7 @@ def print_next_steps(steps: Sequence[str]) -> None:
 
 
 @contextmanager
-def skipping(strict: bool) -> Iterator[Skipped]:
+def skipping(strict: bool = False) -> Iterator[Skipped]:
     """Yield a count of the rows that cannot be read, and print it at the end; `strict` makes them errors."""
     from infuser.tables.skipped import Skipped
 

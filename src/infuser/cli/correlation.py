@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from functools import partial
 from typing import Annotated, Literal
 
@@ -12,7 +11,6 @@ from infuser.cli.console import print_skipped, resumable
 from infuser.cli.correlation_show import Out, ScoringOptions, plot, print_built, score, show
 from infuser.cli.knowledge_options import EngineOptions
 from infuser.cli.options import Strict, argument, option, option_groups
-from infuser.errors import InputError
 from infuser.progress import progress_bar
 
 app = typer.Typer(
@@ -25,8 +23,6 @@ app = typer.Typer(
 app.command()(show)
 app.command()(score)
 app.command()(plot)
-
-_SIZES = {"": 1, "K": 10**3, "M": 10**6, "G": 10**9, "T": 10**12}
 
 
 _counted = partial(option, panel="What is counted")
@@ -80,13 +76,12 @@ def build(
 
     Examples:
       infuser correlation build corpus.txt.gz --out company
-      infuser correlation build logs/ --unit pair --text-column query --pair-column ad --out company
-      infuser correlation show company pharmacy
+      infuser correlation build logs/ --unit pair --out company
       infuser train CHECKPOINT train.csv --correlation company --terms 5 --out run
     """
     from infuser.knowledge.candidates.mention_rule import read_stop_words
     from infuser.knowledge.counting import Counting
-    from infuser.knowledge.counting.build import build_correlation
+    from infuser.knowledge.counting.build import build_correlation, read_size
 
     counting = Counting(unit, window, min_count, min_pairs, max_words, read_stop_words(stop_words))
     again = "resumes from here" if engine.engine == "local" else "starts again"
@@ -100,7 +95,7 @@ def build(
             format=format,
             engine=engine.engine,
             master=engine.master,
-            memory=_bytes(memory),
+            memory=read_size(memory),
             workers=workers,
             strict=strict,
             restart=engine.restart,
@@ -108,11 +103,3 @@ def build(
         )
     print_skipped(store.skipped)
     print_built(store, out)
-
-
-def _bytes(written: str) -> int:
-    found = re.fullmatch(r"\s*([\d.]+)\s*([KMGT]?)i?B?\s*", written, re.IGNORECASE)
-    try:
-        return int(float(found[1]) * _SIZES[found[2].upper()])  # type: ignore[index]
-    except (TypeError, ValueError) as error:
-        raise InputError(f"--memory {written!r} is no size. Write it as 500M or 2G.") from error

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from rich.console import Console
 
-from infuser.cli.console import loading, print_finding, print_table, resumable, say, training_progress
+from infuser.cli.console import loading, print_finding, resumable, say, training_progress
 from infuser.cli.knowledge_options import CacheOptions
 from infuser.cli.options import argument, option, option_groups
 from infuser.cli.train_output import Coverage
@@ -50,7 +50,7 @@ def diagnose(
     *,
     cache: CacheOptions,
 ) -> None:
-    """Tell whether knowledge helps, hurts or does nothing, where, and what it changed inside.
+    """Measure whether knowledge helps, hurts or does nothing, where, and what it changed inside.
 
     Compares infused runs with the same training without knowledge and with
     a placebo, seed by seed. Runs of several seeds are named together; what
@@ -92,15 +92,8 @@ def _print_diagnosis(found: Diagnosis) -> None:
         from infuser.reports.table import terminal_table
 
         Console().print(terminal_table(found.comparison))
-    if not found.buckets:
-        return
-    from infuser.stats.comparison import signed_range
+    if found.buckets:
+        from infuser.reports.diagnosis_page import bucket_grid
 
-    first, *others = found.buckets[0].values
-    headers = ("rarest entity", "examples", first, *others, *(f"{arm} minus {first}" for arm in others))
-    rows = []
-    for bucket in found.buckets:
-        scores = ("unknown" if value is None else f"{value:.3f}" for value in bucket.values.values())
-        ranges = (signed_range(bucket.differences.get(arm)) for arm in others)
-        rows.append((bucket.name, f"{bucket.n_examples:,}", *scores, *ranges))
-    print_table(headers, rows, caption=f"{found.metric} by how frequent the rarest entity of a text is")
+        caption = f"{found.metric} by how frequent the rarest entity of a text is"
+        Console().print(bucket_grid(found.buckets).to_terminal(caption=caption))

@@ -66,7 +66,6 @@ def build(
       infuser graph build triples.tsv --entities names.csv --out kg
       infuser graph build dump.nt.gz --out kg
       infuser graph build --asset wordnet --out wordnet
-      infuser graph show wordnet dog
     """
     from infuser.knowledge.builders import build_graph_from_files
     from infuser.knowledge.graph.summary import columns_look_swapped

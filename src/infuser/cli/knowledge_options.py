@@ -61,7 +61,7 @@ class SourceOptions:
         ),
     ] = None
 
-    def read(self) -> list[Source]:
+    def read(self, *, needed: bool = False) -> list[Source]:
         """Return the sources in this order: the sources file, each --source, entities, phrases, correlation, graph."""
         from infuser.sources.lists import read_aliases
         from infuser.sources.naming import from_file, from_path, read_named
@@ -77,6 +77,8 @@ class SourceOptions:
         found += [from_path("correlation", path, {"n_terms": self.terms or 0}) for path in self.correlation or ()]
         names = {"aliases": read_aliases(self.aliases)} if self.aliases else {}
         found += [from_path("graph", path, names) for path in self.graph or ()]
+        if needed and not found:
+            raise InputError("No knowledge was named. Give --source, --entities, --phrases, --correlation or --graph.")
         return found
 
 

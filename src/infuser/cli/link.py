@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from infuser.cli.console import loading, print_table, say
-from infuser.cli.options import argument, option, option_groups
-from infuser.cli.text_files import TextFileOptions
+from infuser.cli.linker_options import LinkerModel, Threshold
+from infuser.cli.options import option, option_groups
+from infuser.cli.text_files import TextFileOptions, writing
 from infuser.words import counted
 
 if TYPE_CHECKING:
@@ -18,16 +19,14 @@ if TYPE_CHECKING:
 
 @option_groups
 def link(
-    model: Annotated[str, argument("Folder with a linker: RUN/model of `infuser linker train`.")],
+    model: LinkerModel,
     *,
     texts: TextFileOptions,
     everything: Annotated[
         bool, option("Write mentions too that are linked to nothing: their id is null.", "--all")
     ] = False,
     candidates: Annotated[int, option("Candidates to write for each mention; 0 writes none.", min=0)] = 5,
-    threshold: Annotated[
-        float | None, option("Link mentions whose best score is at least this.", default="the model's own")
-    ] = None,
+    threshold: Threshold = None,
     labels: Annotated[
         Path | None,
         option(
@@ -39,10 +38,9 @@ def link(
 ) -> None:
     """Link the mentions in texts to the entities they mean.
 
-    Prints a table for --text. For files it writes one JSON object per text
-    (to --out, or to the terminal), in order: the text and its mentions,
-    each with its place, its entity, its score and the best candidates. A
-    text of any length is read whole.
+    Prints a table for --text. For files it writes one JSON object per text, in
+    order: the text and its mentions, each with its place, its entity, its
+    score and the best candidates. A text of any length is read whole.
 
     Examples:
       infuser link RUN/model --text "Jordan played in Chicago." --labels graph
@@ -72,7 +70,7 @@ def link(
 
     n_read = n_words = n_mentions = n_links = 0
     started = time.monotonic()
-    with texts.writing("linking", n_texts) as write:
+    with writing(texts.out, "linking", n_texts) as write:
         for path, text, mentions in texts.each(
             lambda read: iter_mentions(infused, read, batch_size=batch_size, threshold=threshold)
         ):

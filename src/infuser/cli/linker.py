@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from infuser.cli.console import loading, print_json
-from infuser.cli.linker_options import LinkFormat, print_scores, read_linked
-from infuser.cli.linker_pretrain import pretrain
+from infuser.cli import linker_options as shared
+from infuser.cli.console import loading, print_json, print_next_steps, resumable, say, training_progress
 from infuser.cli.linker_train import train
 from infuser.cli.options import argument, option
+from infuser.words import counted
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -22,22 +24,95 @@ app = typer.Typer(
 )
 
 app.command()(train)
-app.command()(pretrain)
+
+
+@app.command()
+def pretrain(
+    model: Annotated[str, argument("Folder with a linker and a head for masked words.")],
+    corpus: Annotated[
+        list[Path],
+        option(
+            "Texts: .txt (a sentence per line, a blank line between documents) or a table with a document per "
+            "row. Repeatable.",
+            metavar="FILE",
+        ),
+    ],
+    out: shared.OutFolder,
+    text_column: shared.TextColumn = "text",
+    limit: shared.TextLimit = None,
+    restart: shared.Restart = False,
+    loss: shared.Loss = "margin",
+    epochs: Annotated[int, shared.setting("How often each text is seen, masked differently.", min=1)] = 1,
+    batch_size: shared.BatchSize = 32,
+    learning_rate: Annotated[float, shared.setting("Highest step size of the encoder.")] = 2e-5,
+    new_learning_rate: Annotated[float, shared.setting("The same for the knowledge weights.")] = 1e-4,
+    max_words: Annotated[int, shared.setting("A document is cut into parts of up to so many words.", min=4)] = 60,
+    workers: shared.Workers = 0,
+    seed: Annotated[int, shared.setting("Decides order, dropout and what is masked.")] = 0,
+) -> None:
+    """Train encoder and linker together: masked words, next sentence and linking, without labels.
+
+    The model comes from `infuser linker train --task masked-lm`, or
+    `--task pretraining` for next sentences too. The vectors stay as they are.
+
+    Example:
+      infuser linker pretrain runs/linker/model --corpus news.txt --out runs/joint
+    """
+    from infuser.linking.texts import digest_texts, read_document_windows
+
+    documents = read_document_windows(corpus, text_column, limit, max_words)
+    with loading("the model"):
+        from infuser.experiments.run_folder import RunFolder
+        from infuser.linking import training
+        from infuser.linking.inference import bases_of, load_linker
+        from infuser.linking.masking import joint_examples
+        from infuser.saving import digest
+
+        infused = load_linker(model)
+    training.check_masked_head(infused.model)
+    pairs = training.reads_next_sentence(infused.model)
+    examples = joint_examples(documents, bases_of(infused.sources), pairs=pairs, seed=seed, copies=epochs)
+    n_taught = sum("gold" in example for example in examples)
+    say(
+        f"{counted(len(examples), 'pair' if pairs else 'text')} with masked words, {n_taught:,} of them with names "
+        "that mean one thing only"
+    )
+    settings = replace(
+        training.JOINT,
+        epochs=1,  # every epoch has examples of its own
+        batch_size=batch_size,
+        learning_rate=learning_rate,
+        new_learning_rate=new_learning_rate,
+        checkpoint_every=training.n_steps(len(examples) // epochs, batch_size),
+        seed=seed,
+        n_workers=workers,
+    )
+    made_with = training.describe_run(settings, loss=loss, model=model, copies=epochs, max_words=max_words)
+    made_with |= {"corpus": digest_texts(documents), "weights": digest(infused.model.state_dict())[:12]}
+    run = RunFolder(out)
+    run.begin(made_with, restart=restart)
+    with resumable():
+        result = training.pretrain(
+            infused, examples, loss=loss, settings=settings, out=run.checkpoints, progress=training_progress()
+        )
+    infused.save(run.model)
+    run.finish(result.to_json() | {"new_weights": infused.n_new_weights()})
+    shared.print_stage("joint training", result)
+    folder = shlex.quote(str(run.model))
+    print_next_steps([f'infuser link {folder} --text "..."', f"infuser linker evaluate {folder} TEST.jsonl"])
 
 
 @app.command()
 def evaluate(
-    model: Annotated[str, argument("Folder with a linker: RUN/model of `infuser linker train`.")],
+    model: shared.LinkerModel,
     files: Annotated[
         list[Path], argument("Texts whose links are known: JSON lines, ELEVANT, AIDA.", metavar="FILE...")
     ],
     base: Annotated[
         str | None, option("The knowledge base whose entities the files name.", default="the only one")
     ] = None,
-    format: LinkFormat = "auto",
-    threshold: Annotated[
-        float | None, option("Link mentions whose best score is at least this.", default="the model's own")
-    ] = None,
+    format: shared.LinkFormat = "auto",
+    threshold: shared.Threshold = None,
     batch_size: Annotated[int, option("Texts that are read at once.", min=1)] = 32,
     as_json: Annotated[bool, option("Print JSON, with the counts of every document.", "--json")] = False,
 ) -> None:
@@ -56,9 +131,9 @@ def evaluate(
 
         infused = load_linker(model)
     chosen = choose_base(infused.sources, base)
-    gold = read_linked(files, format, chosen)
+    gold = shared.read_linked(files, format, chosen)
     scores = evaluate_linker(infused, chosen, gold, threshold=threshold, batch_size=batch_size, progress=True)
     if as_json:
         print_json({name: one.to_json() for name, one in scores.items()}, indent=None)
     else:
-        print_scores(scores)
+        shared.print_scores(scores)

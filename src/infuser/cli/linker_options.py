@@ -8,8 +8,8 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from infuser.cli.console import print_skipped, print_table, say, with_interval
-from infuser.cli.options import option
+from infuser.cli.console import print_table, say, skipping, with_interval
+from infuser.cli.options import argument, option
 from infuser.words import counted
 
 if TYPE_CHECKING:
@@ -22,6 +22,10 @@ LinkFormat = Annotated[
     Literal["auto", "jsonl", "elevant", "aida", "knowbert"],
     option("How links are written; auto looks at the first line of each file.", "--format"),
 ]
+LinkerModel = Annotated[str, argument("Folder with a linker: RUN/model of `infuser linker train`.")]
+Threshold = Annotated[
+    float | None, option("Link mentions whose best score is at least this.", default="the model's own")
+]
 Loss = Annotated[
     Literal["margin", "softmax"],
     option(
@@ -30,7 +34,7 @@ Loss = Annotated[
     ),
 ]
 OutFolder = Annotated[Path, option("Folder for the model, the record of the run and its checkpoints.")]
-Restart = Annotated[bool, option("Start anew instead of resuming from a checkpoint.", "--restart")]
+Restart = Annotated[bool, option("Start again instead of resuming from a checkpoint.", "--restart")]
 TextColumn = Annotated[str, option("Column that holds the text.")]
 TextLimit = Annotated[int | None, option("Read so many texts of --corpus, at most.", min=1, default="all of them")]
 
@@ -62,13 +66,11 @@ def read_linked(paths: Sequence[Path] | None, format: Any, base: KnowledgeBase) 
     """Return the linked texts of all files, some of whose entities the knowledge base has; print what was skipped."""
     from infuser.linking.examples import check_entities
     from infuser.linking.readers import read_links
-    from infuser.tables.skipped import Skipped
 
+    with skipping() as skipped:
+        texts = [one for path in paths or () for one in read_links(path, format, skipped=skipped)]
     if not paths:
         return []
-    skipped = Skipped()
-    texts = [one for path in paths for one in read_links(path, format, skipped=skipped)]
-    print_skipped(skipped)
     check_entities(texts, base, ", ".join(map(str, paths)))
     return texts
 

@@ -13,16 +13,14 @@ from typing import Annotated, Literal
 
 from infuser.cli import linker_options as shared
 from infuser.cli.console import loading, print_next_steps, resumable, say, training_progress
-from infuser.cli.options import Paths, argument, option, option_groups
+from infuser.cli.options import Checkpoint, Paths, option, option_groups
 from infuser.errors import InputError
 from infuser.words import counted
 
 
 @option_groups
 def train(
-    checkpoint: Annotated[
-        str, argument("The encoder: a folder, a hub id, or an asset such as minilm, which is fetched.")
-    ],
+    checkpoint: Checkpoint,
     out: shared.OutFolder,
     links: Annotated[
         Paths, option("Texts whose links are known: JSON lines, ELEVANT, AIDA. Repeatable.", metavar="FILE")

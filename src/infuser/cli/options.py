@@ -37,6 +37,8 @@ def argument(help: str, **more: Any) -> Any:
 
 
 Paths = list[Path] | None
+Checkpoint = Annotated[str, argument("The encoder: a folder, a hub id, or an asset such as minilm, which is fetched.")]
+Texts = Annotated[Path, argument("Texts: .csv, .tsv, .jsonl, .json, .txt (also packed, .gz or .zst), or .parquet.")]
 Strict = Annotated[bool, option("Stop at the first row that cannot be read.", "--strict")]
 AsJson = Annotated[bool, option("Print JSON, for programs.", "--json")]
 

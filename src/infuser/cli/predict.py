@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import json
-import sys
 from collections import Counter
-from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from infuser.cli.console import loading, print_table, say
 from infuser.cli.knowledge_options import SourceOptions
 from infuser.cli.options import TextColumnOptions, argument, option, option_groups
+from infuser.cli.text_files import OutFile, check_out, writing
 from infuser.errors import InputError
-from infuser.files import whole_file
-from infuser.progress import progress_bar
 from infuser.tables.blocks import STDIN
 
 if TYPE_CHECKING:
@@ -34,7 +30,7 @@ def predict(
             metavar="[DATA|-]",
         ),
     ] = None,
-    out: Annotated[Path | None, option("JSON-lines file to write. [default: standard output]")] = None,
+    out: OutFile = None,
     text: Annotated[str | None, option("One text instead of a file.")] = None,
     pair: Annotated[str | None, option("The other side of that text.")] = None,
     no_knowledge: Annotated[
@@ -60,8 +56,7 @@ def predict(
         raise InputError("Give either a file (or - for standard input) or --text TEXT.")
     if pair is not None and text is None:
         raise InputError("--pair is the other side of --text; the pairs of a file stand in its own column.")
-    if data is not None and out is not None and out.exists() and data.exists() and out.samefile(data):
-        raise InputError(f"--out {str(out)!r} is the file that is read. Choose another name.")
+    check_out(out, [data] if data else [])
     from infuser.tables.examples import read_examples
 
     named, read = sources.read(), columns.columns()
@@ -80,14 +75,10 @@ def predict(
     assert data is not None
     counts: Counter[str] = Counter()
     examples = (example for _, example in read_examples(data, read))
-    with (
-        whole_file(out) if out is not None else nullcontext(sys.stdout) as file,
-        progress_bar("labelling", n_texts) as bar,
-    ):
+    with writing(out, "labelling", n_texts) as write:
         for answer in predict_texts(classifier, collator, examples, batch_size=batch_size):
             counts[answer.get("label", "score")] += 1
-            file.write(json.dumps(answer, ensure_ascii=False) + "\n")
-            bar.advance()
+            write([answer])
     where = "" if out is None else f" in {out}"
     labels = ", ".join(f"{n:,} {label}" for label, n in counts.most_common(10))
     say(f"{counts.total():,} texts labelled{where}: {labels or 'nothing'}", err=True)

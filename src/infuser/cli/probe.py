@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 from infuser.cli.console import loading, print_finding, print_next_steps, print_table, say
 from infuser.cli.options import argument, option, option_groups
-from infuser.cli.probe_options import ProbeOptions
+from infuser.cli.relations_options import Encoder, ReadingOptions, RelationFormatOptions
 from infuser.errors import InputError
 from infuser.files import check_writable
 
@@ -15,22 +16,29 @@ if TYPE_CHECKING:
     from infuser.analysis.probe.result import ProbeReport
 
 
+@dataclass(frozen=True, slots=True)
+class ProbeOptions(ReadingOptions):
+    """Which triples are asked about, and what is read of them."""
+
+    sample: Annotated[
+        int | None, option("So many triples of each relation at most, to be quick.", min=2, default="all")
+    ] = None
+    ids: Annotated[bool, option("Entities in --scores go by their ids, not by their words.", "--ids")] = False
+    seed: Annotated[int, option("Decides all that is drawn.")] = 0
+    no_curve: Annotated[
+        bool, option("Do not ask each layer alone; much faster.", "--no-curve", panel="What is read")
+    ] = False
+
+
 @option_groups
 def probe(
     data: Annotated[Path, argument("Texts whose relations are known; see --format.")],
     out: Annotated[Path, option("Folder for probe.html and probe.json.")],
-    encoder: Annotated[
-        str, option("A folder (plain, or infused: read with its knowledge), a hub id or an asset.")
-    ] = "minilm",
-    compare: Annotated[str | None, option("Another encoder, held against the first.")] = None,
+    encoder: Encoder = "minilm",
+    compare: Annotated[str | None, option("Another encoder, compared with the first.")] = None,
     test: Annotated[
         Path | None, option("Texts to test with, of the same format.", default="a third of the texts, by the seed")
     ] = None,
-    format: Annotated[
-        Literal["auto", "jsonl", "trex", "docred", "fewrel", "semeval"],
-        option("How relations are written: ours, jsonl, or that of a data set."),
-    ] = "auto",
-    labels: Annotated[Path | None, option("Names of relations: id<TAB>name, or .json.", metavar="FILE")] = None,
     scores: Annotated[
         Path | None,
         option(
@@ -39,18 +47,16 @@ def probe(
         ),
     ] = None,
     *,
+    written: RelationFormatOptions,
     reading: ProbeOptions,
 ) -> None:
-    """Tell what an encoder knows about relations, and in which layers and heads.
+    """Measure what an encoder knows about relations, and in which layers and heads.
 
     A linear classifier learns from the attention between two things in a
     text whether they are related, and how. What it reaches on other texts
     stands beside two controls: the same encoder with random weights, and
     shuffled labels. Only what lies above both is knowledge of the encoder.
-
-    A line of the data, with places in characters ("trigger" if known):
-      {"text": "Bern is the capital of Switzerland.", "triples":
-       [{"head": [23, 34], "tail": [0, 4], "relation": "P36"}]}
+    The data are as `infuser relations fit` reads them.
 
     Examples:
       infuser probe train.jsonl --test test.jsonl --out probe
@@ -64,11 +70,11 @@ def probe(
         raise InputError(f"--scores {str(scores)!r} is a folder. Name a file.")
     check_writable(out, "--out")
     check_writable(out if scores is None else scores.parent, "--scores")
-    reading.check()
+    how = reading.settings()
     with loading("encoders and texts") as progress:
         from infuser.analysis.probe.relation_knowledge import write_knowledge
         from infuser.analysis.probe.relation_rows import read_texts
-        from infuser.analysis.probe.relations import probe_encoders, probe_report
+        from infuser.analysis.probe.relations import ProbeSettings, probe_encoders, probe_report
         from infuser.hosts.checkpoints import is_infused
         from infuser.relations.encoders import open_encoder
         from infuser.reports.probe_page import write_probe
@@ -76,14 +82,21 @@ def probe(
 
         if scores is not None and is_infused(encoder):
             raise InputError(
-                f"--scores tells what the plain encoder knows, and {encoder!r} is infused. Give the plain one as "
+                f"--scores measures what the plain encoder knows, and {encoder!r} is infused. Give the plain one as "
                 "--encoder; the infused one may be --compare."
             )
-        names = None if labels is None else {id: of_id[0] for id, of_id in read_aliases([labels]).items()}
-        train, tested, notes = read_texts(data, test, format, labels=names, seed=reading.seed)
+        names = None if written.labels is None else {id: of[0] for id, of in read_aliases([written.labels]).items()}
+        train, tested, notes = read_texts(data, test, written.format, labels=names, seed=reading.seed)
         given = [encoder, *([compare] if compare else [])]
         opened = [open_encoder(name, progress) for name in given]  # both: a wrong name is known before the work
-    settings = reading.settings(scores=scores is not None)
+    settings = ProbeSettings(
+        per_relation=reading.sample,
+        curve=not reading.no_curve,
+        scores=scores is not None,
+        by_id=reading.ids,
+        seed=reading.seed,
+        **how,
+    )
     probed = probe_encoders(opened, train, tested, settings=settings, progress=True)
     facts = {
         "Encoders": ", ".join(given),

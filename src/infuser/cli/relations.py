@@ -52,15 +52,12 @@ def evaluate(
 ) -> None:
     """Measure an extraction: precision, recall and F1, with 95 % intervals.
 
-    strict: both places are exact and the relation is right. labelled: the
-    words are alike and the relation is right. lenient: the words are alike;
-    the relation does not count, so calling every pair related scores high,
-    too, and stands beside it. Ceiling is the recall that the candidates
-    allow. Intervals draw whole texts.
+    strict: exact places and the right relation. labelled: like words and
+    the right relation. lenient: like words alone, beside what calling every
+    pair related scores. Ceiling is the recall that the candidates allow.
 
     Examples:
       infuser relations evaluate rel test.jsonl
-      infuser relations evaluate rel docred.json --sentences --learned
       infuser relations evaluate rel test.jsonl --gold-spans --json scores.json
     """
     from infuser.relations.scores import MATCHES
@@ -114,8 +111,7 @@ def report(
     """Show what a model has learned: one page with plots, and the numbers as JSON.
 
     Which layers and heads it weighs, which relations are near each other,
-    which it takes for which, and how well it tells each of them, given the
-    spans of the test triples.
+    which it confuses, and how well it knows each, given the test spans.
 
     Example:
       infuser relations report rel --data test.jsonl --out report

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Literal
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from infuser.cli.console import print_table, say
 from infuser.cli.knowledge_options import SourceOptions
 from infuser.cli.options import option, option_groups
 from infuser.cli.relations_options import FittedModel, FittedOptions
-from infuser.cli.text_files import TextFileOptions
+from infuser.cli.text_files import TextFileOptions, writing
 from infuser.words import counted
 
 if TYPE_CHECKING:
@@ -32,16 +32,14 @@ def extract(
 ) -> None:
     """Extract triples from texts with a fitted model.
 
-    Prints a table for --text. For files it writes one JSON object per text
-    (to --out, or to the terminal), in order: the text and its triples, each
-    with its places, its relation, its probability and the heads that
-    decided. Spans are found by the sources saved with the model; sources
-    named here take their place. A text of any length is read whole.
+    Prints a table for --text. For files it writes one JSON object per text, in
+    order: the text and its triples, each with places, relation, probability
+    and the heads that decided. Spans are found by the sources saved with the
+    model; sources named here take their place.
 
     Examples:
       infuser relations extract MODEL --text "Bern is the capital of Switzerland."
       infuser relations extract MODEL news.jsonl --out triples.jsonl
-      infuser relations extract MODEL a.txt b.txt --gate 0.9 --negated drop
       cat news.txt | infuser relations extract MODEL - --flat > triples.jsonl
     """
     given, n_texts = sources.read(), texts.count()
@@ -51,18 +49,19 @@ def extract(
 
     spans = find_sources(model, given)
 
-    def kept(found: Sequence[FoundTriple]) -> list[FoundTriple]:
-        return [one for one in found if negated == "mark" or one.triple.negated == (negated == "only")]
+    def kept(text: str, found: Sequence[FoundTriple]) -> list[dict[str, Any]]:
+        wanted = [one for one in found if negated == "mark" or one.triple.negated == (negated == "only")]
+        return [one.to_json(text) for one in wanted]
 
     if texts.text is not None:
         [found] = extraction.extract(extractor, [texts.text], spans, n_heads=heads)
-        _print_triples(texts.text, kept(found))
+        _print_triples(kept(texts.text, found))
         return
     n_read = n_triples = n_with_triples = 0
     started = time.monotonic()
-    with texts.writing("extracting", n_texts) as write:
+    with writing(texts.out, "extracting", n_texts) as write:
         for path, text, found in texts.each(lambda read: extraction.extract(extractor, read, spans, n_heads=heads)):
-            triples = [one.to_json(text) for one in kept(found)]
+            triples = kept(text, found)
             n_read += 1
             n_triples += len(triples)
             n_with_triples += bool(triples)
@@ -75,18 +74,16 @@ def extract(
     texts.print_done(summary, n_read, "texts", time.monotonic() - started)
 
 
-def _print_triples(text: str, found: Sequence[FoundTriple]) -> None:
+def _print_triples(triples: Sequence[Mapping[str, Any]]) -> None:
     """Print a table of the triples and the heads that decided."""
-    if not found:
+    if not triples:
         say("No triple was found. A lower --gate or --best finds more.")
         return
     rows = []
-    for one in found:
-        triple = one.triple
-        head, tail, words = (
-            text[span.start : span.end] if span else "" for span in (triple.head, triple.tail, triple.trigger)
-        )
-        named = triple.relation if triple.label in ("", triple.relation) else f"{triple.relation} ({triple.label})"
-        heads = ", ".join(f"layer {head.layer} head {head.head}" for head in one.heads)
-        rows.append((head, f"not {named}" if triple.negated else named, tail, f"{one.probability:.2f}", words, heads))
+    for one in triples:
+        named = one["relation"] if one["label"] in ("", one["relation"]) else f"{one['relation']} ({one['label']})"
+        head, tail, words = (one[end]["text"] if end in one else "" for end in ("head", "tail", "trigger"))
+        heads = ", ".join(f"layer {head['layer']} head {head['head']}" for head in one["heads"])
+        relation = f"not {named}" if one["negated"] else named
+        rows.append((head, relation, tail, f"{one['probability']:.2f}", words, heads))
     print_table(("head", "relation", "tail", "probability", "words", "heads that decided"), rows, left=(0, 1, 2, 4, 5))

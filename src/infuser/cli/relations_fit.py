@@ -6,12 +6,12 @@ import shlex
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 from infuser.cli.console import loading, print_next_steps, say
 from infuser.cli.knowledge_options import SourceOptions
 from infuser.cli.options import argument, option, option_groups
-from infuser.cli.relations_options import DATA, CandidateOptions, RelationDataOptions
+from infuser.cli.relations_options import DATA, CandidateOptions, Encoder, ReadingOptions, RelationDataOptions
 from infuser.errors import InputError
 from infuser.words import counted
 
@@ -27,35 +27,23 @@ _setting = partial(option, panel="Learning")
 def fit(
     data: Annotated[list[Path], argument(DATA, metavar="DATA...")],
     out: Annotated[Path, option("Folder for the fitted model.")],
-    encoder: Annotated[
-        str, option("A folder (plain, or infused: read with its knowledge), a hub id or an asset.")
-    ] = "minilm",
+    encoder: Encoder = "minilm",
     dev: Annotated[Path | None, option("Other such texts, to set the thresholds by.", metavar="FILE")] = None,
-    relations: Annotated[str | None, option("Learn only these relations.", metavar="ID,ID,...", default="all")] = None,
-    features: Annotated[
-        Literal["attention", "embeddings"], _setting("Attention between the spans, or their states.")
-    ] = "attention",
-    pooling: Annotated[Literal["sum", "mean"], _setting("How attention between words becomes one number.")] = "sum",
-    pairs: Annotated[
-        bool, _setting("Look at head and tail alone, not at the words that say the relation.", "--pairs")
-    ] = False,
     negatives: Annotated[float, _setting("Triples that are none, for each that is one; the paper has 1.")] = 5.0,
     no_none: Annotated[
         bool, _setting("The classifier does not know 'none of them'; as in the paper.", "--no-none")
     ] = False,
-    strength: Annotated[float, _setting("How freely it may fit (scikit-learn's C).")] = 1.0,
     seed: Annotated[int, _setting("Decides which triples that are none it learns from.")] = 0,
     *,
+    reading: ReadingOptions,
     candidates: CandidateOptions,
     how: RelationDataOptions,
     sources: SourceOptions,
 ) -> None:
     """Learn relations from texts with known triples.
 
-    Sources named here find the spans when triples are extracted; they are
-    saved with the model, and "no relation" is learned from what they offer.
-    With --dev the thresholds are set where the strict F1 of the extraction
-    is highest.
+    Sources named here find the spans when triples are extracted, and are
+    saved with the model. --dev sets the thresholds where strict F1 is highest.
 
     A line of the data, with places in characters ("trigger" if known):
       {"text": "Bern is the capital of Switzerland.", "triples":
@@ -64,13 +52,12 @@ def fit(
     Examples:
       infuser relations fit train.jsonl --dev dev.jsonl --out rel
         --source spacy-entities --source spacy-phrases
-      infuser relations fit train.csv --relations P36,P17 --entities names.tsv
-        --encoder runs/mine/model --out rel
       infuser relations fit docred.json --source spacy-entities --out rel
         --max-pairs 4000 --max-distance 200
     """
-    if strength <= 0 or negatives <= 0:
-        raise InputError(f"--strength {strength:g} --negatives {negatives:g}: give numbers above 0.")
+    if negatives <= 0:
+        raise InputError(f"--negatives {negatives:g}: give a number above 0.")
+    settings = reading.settings()
     with loading("torch and transformers"):
         from infuser.hosts.loading import to_fastest_device
         from infuser.relations.encoders import open_encoder
@@ -81,22 +68,12 @@ def fit(
     check_folder(out)
     spans, texts = sources.read(), how.read(data)
     tuned_on = None if dev is None else how.read([dev])
-    wanted = None if relations is None else [id.strip() for id in relations.split(",") if id.strip()]
-    check_stated(wanted, texts)
+    check_stated(settings["relations"], texts)
     with loading(encoder) as progress:
         opened = open_encoder(encoder, progress)
         to_fastest_device(opened.model)
     model = AttentionRelations(
-        opened,
-        rule=candidates.rule(),
-        relations=wanted,
-        kind=features,
-        pooling=pooling,
-        trigger=False if pairs else None,
-        negatives=negatives,
-        none_class=not no_none,
-        strength=strength,
-        seed=seed,
+        opened, rule=candidates.rule(), negatives=negatives, none_class=not no_none, seed=seed, **settings
     )
     model.fit(texts, spans=spans, progress=True)
     _print_fit(model, texts)

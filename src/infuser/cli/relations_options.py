@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from infuser.cli.console import loading, print_skipped, warn
+from infuser.cli.console import loading, skipping, warn
 from infuser.cli.options import argument, option
+from infuser.errors import InputError
 from infuser.words import counted
 
 if TYPE_CHECKING:
@@ -25,8 +26,11 @@ EncoderNow = Annotated[
 ]
 
 
+Encoder = Annotated[str, option("A folder (plain, or infused: read with its knowledge), a hub id or an asset.")]
+
+
 @dataclass(frozen=True, slots=True)
-class RelationDataOptions:
+class RelationFormatOptions:
     """How texts with known relations are written."""
 
     format: Annotated[
@@ -34,6 +38,12 @@ class RelationDataOptions:
         option("How relations are written: ours, jsonl, or that of a data set."),
     ] = "auto"
     labels: Annotated[Path | None, option("Names of relations: id<TAB>name, or .json.", metavar="FILE")] = None
+
+
+@dataclass(frozen=True, slots=True)
+class RelationDataOptions(RelationFormatOptions):
+    """How texts with known relations are written, and whether documents are cut."""
+
     sentences: Annotated[
         bool, option("Cut DocRED's documents into sentences; facts that lie in none are left out.", "--sentences")
     ] = False
@@ -41,16 +51,41 @@ class RelationDataOptions:
     def read(self, paths: Sequence[Path]) -> list[RelationText]:
         """Return the texts of all files, at least one of which states a relation; print what was left out."""
         from infuser.relations.readers import read_relation_files
-        from infuser.tables.skipped import Skipped
 
-        skipped, left_out = Skipped(), Counter[str]()
-        texts = read_relation_files(
-            paths, self.format, skipped=skipped, labels=self.labels, split_sentences=self.sentences, left_out=left_out
-        )
-        print_skipped(skipped)
+        left_out = Counter[str]()
+        how: dict[str, Any] = {"labels": self.labels, "split_sentences": self.sentences}
+        with skipping() as skipped:
+            texts = read_relation_files(paths, self.format, skipped=skipped, left_out=left_out, **how)
         if left_out:
             warn(f"{counted(left_out.total(), 'fact')} left out: no sentence mentions both entities.")
         return texts
+
+
+_reading = partial(option, panel="What is read")
+
+
+@dataclass(frozen=True, slots=True)
+class ReadingOptions:
+    """What classifiers of relations read, and how freely they fit."""
+
+    relations: Annotated[str | None, option("Only these relations.", metavar="ID,ID,...", default="all")] = None
+    features: Annotated[
+        Literal["attention", "embeddings"], _reading("Attention between the spans, or their states.")
+    ] = "attention"
+    pooling: Annotated[Literal["sum", "mean"], _reading("How attention between words becomes one number.")] = "sum"
+    pairs: Annotated[
+        bool, _reading("Look at head and tail alone, not at the words that say the relation.", "--pairs")
+    ] = False
+    strength: Annotated[float, _reading("How freely classifiers may fit (scikit-learn's C).")] = 1.0
+
+    def settings(self) -> dict[str, Any]:
+        """Return the same for the library; raise InputError if a number has no meaning."""
+        if self.strength <= 0:
+            raise InputError(f"--strength {self.strength:g}: give a number above 0.")
+        wanted = None if self.relations is None else [id.strip() for id in self.relations.split(",") if id.strip()]
+        trigger = False if self.pairs else None
+        how = {"kind": self.features, "pooling": self.pooling, "strength": self.strength}
+        return {**how, "relations": wanted, "trigger": trigger}
 
 
 _limit = partial(option, min=1, panel="Which triples of a text are candidates (documents need more than sentences)")
@@ -69,7 +104,7 @@ class CandidateOptions:
         """Return the same for the library."""
         from infuser.relations.candidates import CandidateRule
 
-        return CandidateRule(self.max_spans, self.max_pairs, self.max_triggers, self.max_distance)
+        return CandidateRule(*astuple(self))
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 from infuser.cli.console import loading, print_table, say
 from infuser.cli.knowledge_options import CacheOptions, SourceOptions
-from infuser.cli.options import TextColumnOptions, argument, option, option_groups
+from infuser.cli.options import TextColumnOptions, Texts, option, option_groups
 from infuser.cli.select_options import KnownOptions, SamplingOptions
 from infuser.errors import InputError
 from infuser.tables.blocks import STDIN
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @option_groups
 def select(
-    data: Annotated[Path, argument("Texts: .csv, .tsv, .jsonl, .json, .txt (also packed, .gz or .zst), or .parquet.")],
+    data: Texts,
     out: Annotated[Path | None, option("File for the selection, .json.", default="not written")] = None,
     explain: Annotated[
         bool, option("Print keep-rates by frequency, and what is dropped and why.", "--explain")
@@ -44,10 +44,9 @@ def select(
     """Choose what to inject: drop what is redundant, and see what is dropped and why.
 
     Knowledge about what the encoder knows anyway can hurt. Sampling draws a
-    share of each text's entities anew in every epoch of training and injects
+    share of each text's entities in every epoch of training and injects
     everything in answering. With --measure or --known, what the plain encoder
-    predicts is left out for good instead. The file serves infuser train
-    --select FILE, for sources of the same entities.
+    predicts is left out for good instead.
 
     Examples:
       infuser select train.csv --graph wordnet --explain
@@ -57,9 +56,7 @@ def select(
     """
     if data == STDIN:
         raise InputError("select counts its texts first, so it cannot read standard input. Give a file.")
-    named = sources.read()
-    if not named:
-        raise InputError("No knowledge was named. Give --source, --entities, --phrases, --correlation or --graph.")
+    named = sources.read(needed=True)
     known.check()
     strategy: Strategy = sampling.strategy()  # before the work, so that a wrong number is known at once
     from infuser.sources.annotating.cache import annotate_cached

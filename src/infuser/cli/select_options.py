@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -40,26 +40,15 @@ class SamplingOptions:
     connection: Annotated[float, _sampling("What each near entity adds to the weight.")] = 0.5
     share: Annotated[float, _sampling("Share of a text's entities that is drawn.")] = 0.85
     neglected: Annotated[float, _sampling("Chance of an entity that was not drawn.")] = 0.15
-    once: Annotated[bool, _sampling("Draw once for training and answering, not anew in every epoch.", "--once")] = False
+    once: Annotated[bool, _sampling("Draw once for training and answering, not in every epoch.", "--once")] = False
     seed: Annotated[int, _sampling("Decides the draws.")] = 0
 
     def strategy(self) -> Sampling:
         """Return the strategy; what these options cannot mean is an error."""
         from infuser.sources import Sampling
 
-        return Sampling(
-            frequencies=self.frequencies,
-            graph=self.hop_graph,
-            rare=self.rare,
-            hops=self.hops,
-            fewest=self.fewest,
-            most=self.most,
-            connection=self.connection,
-            share=self.share,
-            neglected=self.neglected,
-            each_epoch=not self.once,
-            seed=self.seed,
-        )
+        how = asdict(self)
+        return Sampling(graph=how.pop("hop_graph"), each_epoch=not how.pop("once"), **how)
 
 
 @dataclass(frozen=True, slots=True)

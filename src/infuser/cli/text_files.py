@@ -20,6 +20,28 @@ from infuser.progress import progress_bar
 _T = TypeVar("_T")
 
 
+OutFile = Annotated[Path | None, option("JSON-lines file to write. [default: standard output]")]
+
+
+@contextmanager
+def writing(out: Path | None, what: str, n_texts: int | None) -> Iterator[Callable[[Iterable[dict[str, Any]]], None]]:
+    """Give a function that writes the records of one text; a file is written whole or not at all."""
+    target = whole_file(out) if out is not None else nullcontext(sys.stdout)
+    with target as file, progress_bar(what, n_texts, unit="texts") as bar:
+
+        def write(records: Iterable[dict[str, Any]]) -> None:
+            file.writelines(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
+            bar.advance()
+
+        yield write
+
+
+def check_out(out: Path | None, files: Iterable[Path]) -> None:
+    """Raise InputError if the file to write is one that is read."""
+    if out is not None and any(out.exists() and path.exists() and out.samefile(path) for path in files):
+        raise InputError(f"--out {str(out)!r} is a file that is read. Choose another name.")
+
+
 @dataclass(frozen=True, slots=True)
 class TextFileOptions:
     """Which texts are read, and where the JSON lines about them go."""
@@ -31,7 +53,7 @@ class TextFileOptions:
             metavar="[FILE...|-]",
         ),
     ] = None
-    out: Annotated[Path | None, option("JSON-lines file to write. [default: standard output]")] = None
+    out: OutFile = None
     text: Annotated[str | None, option("One text instead of files.")] = None
     text_column: Annotated[str, option("Column that holds the text.")] = "text"
     no_text: Annotated[bool, option("Leave the texts themselves out of the file.", "--no-text")] = False
@@ -46,10 +68,7 @@ class TextFileOptions:
         files = self.files or []
         if bool(files) == (self.text is not None):
             raise InputError("Give either files (or - for standard input) or --text TEXT.")
-        if self.out is not None and any(
-            self.out.exists() and path.exists() and self.out.samefile(path) for path in files
-        ):
-            raise InputError(f"--out {str(self.out)!r} is a file that is read. Choose another name.")
+        check_out(self.out, files)
         return None if STDIN in files else sum(1 for _ in self._texts())
 
     def each(self, find: Callable[[Iterator[str]], Iterable[_T]]) -> Iterator[tuple[Path, str, _T]]:
@@ -62,18 +81,6 @@ class TextFileOptions:
         """Return how a record about a text begins: its file if there are several, and the text unless --no-text."""
         several = len(self.files or ()) > 1
         return ({"file": str(path)} if several else {}) | further | ({} if self.no_text else {"text": text})
-
-    @contextmanager
-    def writing(self, what: str, n_texts: int | None) -> Iterator[Callable[[Iterable[dict[str, Any]]], None]]:
-        """Give a function that writes the records of one text; a file is written whole or not at all."""
-        target = whole_file(self.out) if self.out is not None else nullcontext(sys.stdout)
-        with target as file, progress_bar(what, n_texts, unit="texts") as bar:
-
-            def write(records: Iterable[dict[str, Any]]) -> None:
-                file.writelines(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
-                bar.advance()
-
-            yield write
 
     def print_done(self, found: str, n: int, unit: str, seconds: float) -> None:
         """Print what was found, where it was written and how many units were read per second."""

@@ -12,7 +12,7 @@ from typing import Annotated
 
 from infuser.cli.console import loading, resumable, say, training_progress
 from infuser.cli.knowledge_options import CacheOptions, SourceOptions
-from infuser.cli.options import ColumnOptions, argument, option, option_groups
+from infuser.cli.options import Checkpoint, ColumnOptions, argument, option, option_groups
 from infuser.cli.train_options import MethodOptions, TrainOptions
 from infuser.cli.train_output import Coverage, print_next, print_scores, print_training
 from infuser.errors import InputError
@@ -21,9 +21,7 @@ from infuser.words import counted
 
 @option_groups
 def train(
-    checkpoint: Annotated[
-        str, argument("The encoder: a folder, a hub id, or an asset such as minilm, which is fetched.")
-    ],
+    checkpoint: Checkpoint,
     data: Annotated[Path, argument("Training examples: .csv, .tsv, .jsonl, .json or .parquet.")],
     out: Annotated[Path, option("Folder for the model, the record of the run and its checkpoints.")],
     dev: Annotated[

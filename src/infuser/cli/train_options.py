@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -15,7 +15,6 @@ from infuser.types import Source
 
 if TYPE_CHECKING:
     from infuser.training import TrainSettings
-
 
 _setting = partial(option, panel="Training")
 _knowledge = partial(option, panel=KNOWLEDGE)
@@ -33,27 +32,18 @@ class TrainOptions:
         float | None, _setting("Peak learning rate of the new knowledge weights.", default="learning rate")
     ] = None
     patience: Annotated[int, _setting("Epochs without improvement after which training stops.")] = 2
-    precision: Annotated[Literal["no", "bf16", "fp16"], _setting("Compute in 16 bits where that is safe.")] = "no"
+    mixed_precision: Annotated[
+        Literal["no", "bf16", "fp16"], _setting("Compute in 16 bits where that is safe.", "--precision")
+    ] = "no"
     checkpoint_every: Annotated[int | None, _setting("Steps between checkpoints.", default="one per epoch")] = None
-    workers: Annotated[int, _setting("Processes that prepare batches in the background.")] = 0
+    n_workers: Annotated[int, _setting("Processes that prepare batches in the background.", "--workers")] = 0
     seed: Annotated[int, _setting("Decides order, dropout and the new head.")] = 0
 
     def settings(self) -> TrainSettings:
         """Return the settings as the training loop takes them."""
         from infuser.training import TrainSettings
 
-        return TrainSettings(
-            epochs=self.epochs,
-            batch_size=self.batch_size,
-            accumulate=self.accumulate,
-            learning_rate=self.learning_rate,
-            new_learning_rate=self.new_learning_rate,
-            mixed_precision=self.precision,
-            patience=self.patience,
-            checkpoint_every=self.checkpoint_every,
-            seed=self.seed,
-            n_workers=self.workers,
-        )
+        return TrainSettings(**asdict(self))
 
 
 @dataclass(frozen=True, slots=True)

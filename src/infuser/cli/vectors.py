@@ -11,7 +11,7 @@ import typer
 
 from infuser.cli.console import say, size_of, skipping
 from infuser.cli.options import Strict, option, option_groups
-from infuser.cli.vectors_show import LabelWhenMissing, SkipMissing, add, missing_descriptions, quiet, show, size_line
+from infuser.cli.vectors_show import MissingOptions, add, quiet, show, size_line
 from infuser.errors import InputError
 from infuser.words import counted
 
@@ -64,12 +64,11 @@ class WayOptions:
 def build(
     out: Annotated[Path, option("Folder to write; older vectors there are replaced.")],
     way: WayOptions,
+    missing: MissingOptions,
     encoder: Annotated[
         str, _with_describe("Checkpoint folder, hub id or asset that reads descriptions.", metavar="MODEL")
     ] = "minilm",
     label: Annotated[bool, _with_describe('Read "label: description", or the description alone.')] = True,
-    label_when_missing: LabelWhenMissing = False,
-    skip_missing: SkipMissing = False,
     max_tokens: Annotated[int, _with_describe("Tokens of a description.", min=1)] = 128,
     model: Annotated[str, _with_train("A model of PyKEEN: TransE, DistMult, ComplEx, RotatE ...")] = "TransE",
     epochs: Annotated[int, _with_train("How often triples are read.", min=1)] = 20,
@@ -93,10 +92,8 @@ def build(
 
     Examples:
       infuser vectors build --file glove.txt.gz --out vectors
-      infuser vectors build --file entity2vec.vec --ids entity2id.txt --out v
       infuser vectors build --train kg --dim 100 --out vectors
       infuser vectors build --describe kg --encoder minilm --out vectors
-      infuser vectors show vectors Q70
     """
     way.check()
     from infuser.knowledge.artifact import check_place
@@ -124,11 +121,10 @@ def build(
         from infuser.knowledge.vectors.descriptions import read_described
         from infuser.linking.description_vectors import DescriptionVectors, build_from_descriptions
 
-        missing = missing_descriptions(label_when_missing, skip_missing) or "error"
-        how: dict[str, Any] = {"with_label": label, "missing": missing, "max_tokens": max_tokens, **sizes}
+        how: dict[str, Any] = {"with_label": label, "max_tokens": max_tokens, **sizes}
         with skipping(strict) as skipped:
             entities = read_described(way.describe, skipped)
         with quiet():
-            settings = DescriptionVectors(**how, scale=scale)
+            settings = DescriptionVectors(**how, missing=missing.read() or "error", scale=scale)
             vectors = build_from_descriptions(entities, encoder, out, settings, progress=True)
     say(f"{out}: {size_line(vectors)}, {size_of(out)}")

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 from infuser.cli.console import loading, print_fields, print_json, print_table, say, size_of, skipping
-from infuser.cli.options import AsJson, Strict, argument, option
+from infuser.cli.options import AsJson, Strict, argument, option, option_groups
 from infuser.errors import InputError, UnknownNameError
 from infuser.words import counted
 
@@ -15,15 +17,27 @@ if TYPE_CHECKING:
     from infuser.knowledge.vectors.descriptions import Missing
     from infuser.knowledge.vectors.store import EntityVectors
 
-_DESCRIBE = "With --describe"
-
 Folder = Annotated[Path, argument("A folder that `infuser vectors build` wrote.", metavar="DIR")]
-LabelWhenMissing = Annotated[
-    bool, option("Encode the label of an entity without description.", "--label-when-missing", panel=_DESCRIBE)
-]
-SkipMissing = Annotated[bool, option("Leave out entities without description.", "--skip-missing", panel=_DESCRIBE)]
+_describe = partial(option, panel="With --describe")
 
 
+@dataclass(frozen=True, slots=True)
+class MissingOptions:
+    """What becomes of entities without description."""
+
+    label_when_missing: Annotated[
+        bool, _describe("Encode the label of an entity without description.", "--label-when-missing")
+    ] = False
+    skip_missing: Annotated[bool, _describe("Leave out entities without description.", "--skip-missing")] = False
+
+    def read(self) -> Missing | None:
+        """Return what the two flags mean; None if neither is given."""
+        if self.label_when_missing and self.skip_missing:
+            raise InputError("Give either --label-when-missing or --skip-missing, not both.")
+        return "label" if self.label_when_missing else "skip" if self.skip_missing else None
+
+
+@option_groups
 def add(
     folder: Folder,
     entities: Annotated[Path, option("Table of new entities: id, label, description.", metavar="FILE")],
@@ -31,9 +45,9 @@ def add(
     encoder: Annotated[
         str | None, option("Where the encoder lies now.", metavar="MODEL", default="where it was")
     ] = None,
-    label_when_missing: LabelWhenMissing = False,
-    skip_missing: SkipMissing = False,
     strict: Strict = False,
+    *,
+    missing: MissingOptions,
 ) -> None:
     """Add new entities to vectors that were made from descriptions, encoded in the same way.
 
@@ -52,8 +66,7 @@ def add(
     with skipping(strict) as skipped:
         new = read_described(entities, skipped)
     with quiet():
-        missing = missing_descriptions(label_when_missing, skip_missing)
-        vectors = add_described(old, new, encoder, missing=missing, progress=True)
+        vectors = add_described(old, new, encoder, missing=missing.read(), progress=True)
     vectors.save(out)
     n_new = counted(len(vectors) - len(old), "new entity", "new entities")
     say(f"{out}: {n_new}, {size_line(vectors)} in all, {size_of(out)}")
@@ -92,13 +105,6 @@ def show(
         print_json([{"id": id, "cosine": cosine} for id, cosine in near], indent=None)
     else:
         print_table(("entity", "cosine"), [(id, f"{cosine:.4f}") for id, cosine in near])
-
-
-def missing_descriptions(label_when_missing: bool, skip_missing: bool) -> Missing | None:
-    """Return what the two flags say about entities without description."""
-    if label_when_missing and skip_missing:
-        raise InputError("Give either --label-when-missing or --skip-missing, not both.")
-    return "label" if label_when_missing else "skip" if skip_missing else None
 
 
 def quiet() -> AbstractContextManager[Any]:

@@ -47,7 +47,6 @@ def view(
     the page holds the text and all choices, so it can be kept as a bookmark.
 
     Examples:
-      infuser view
       infuser view runs/mine
       infuser view runs/relations --source spacy-entities
       infuser view minilm --entities names.txt --graph triples.tsv --no-browser

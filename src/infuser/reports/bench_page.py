@@ -9,7 +9,7 @@ from typing import Any
 from infuser.experiments.bench_table import BenchTable
 from infuser.files import nan_to_null
 from infuser.reports.bench_plots import Ablation, Sweep, draw_plot, plot_label, plots_of
-from infuser.reports.bench_table import Metrics, table_grid, table_note, table_verdicts
+from infuser.reports.bench_table import Metrics, latex_table, markdown_table, table_grid, table_note, table_verdicts
 from infuser.reports.figures import to_svg
 from infuser.reports.page import bullets, document, escaped, folded, notes_section, section, soft, verdict
 
@@ -34,6 +34,17 @@ def bench_page(
         folded("Versions", bench.versions or {}),
     ]
     return document(bench.title, parts)
+
+
+def bench_text(
+    table: BenchTable, format: str, *, metrics: Metrics = "first", settings: Mapping[str, Any] | None = None
+) -> str:
+    """Return a table of a bench as "html", "json", "latex" or Markdown."""
+    if format == "html":
+        return bench_page(table, metrics=metrics, settings=settings)
+    if format == "json":
+        return table.to_json()
+    return latex_table(table, metrics=metrics) if format == "latex" else markdown_table(table, metrics=metrics)
 
 
 def _state(bench: BenchTable) -> str:

@@ -22,6 +22,7 @@ from infuser.reports.page import (
     verdict,
 )
 from infuser.reports.report import results_section
+from infuser.reports.table import Grid
 from infuser.stats.comparison import signed_range
 
 PAGE, NUMBERS = "diagnosis.html", "diagnosis.json"
@@ -60,18 +61,7 @@ def _buckets(diagnosis: Diagnosis) -> str:
         return ""
     arms = list(diagnosis.buckets[0].values)
     compared = arms[1:]
-    drawn = table(
-        ["rarest entity of the text", "examples", *arms, *(f"{arm} minus {arms[0]}, 95 %" for arm in compared)],
-        [
-            [
-                bucket.name,
-                f"{bucket.n_examples:,}",
-                *(_score(bucket.values[arm]) for arm in arms),
-                *(signed_range(bucket.differences.get(arm)) for arm in compared),
-            ]
-            for bucket in diagnosis.buckets
-        ],
-    )
+    drawn = bucket_grid(diagnosis.buckets).to_html()
     chart = interval_plot(
         {f"{bucket.name} ({bucket.n_examples:,})": _marks(bucket, arms) for bucket in diagnosis.buckets},
         label=f"Difference of {diagnosis.metric} to {arms[0]} by how frequent the rarest entity is",
@@ -84,6 +74,22 @@ def _buckets(diagnosis: Diagnosis) -> str:
             "examples: one that crosses the dashed line is no evidence."
         )
     return section("By how frequent the entities are", soft(how), chart, drawn)
+
+
+def bucket_grid(buckets: Sequence[Bucket]) -> Grid:
+    """Return the scores of the arms, and their differences to the first, by how frequent the rarest entity is."""
+    first, *others = buckets[0].values
+    head = ["rarest entity of the text", "examples", first, *others, *(f"{arm} minus {first}, 95 %" for arm in others)]
+    body = [
+        [
+            bucket.name,
+            f"{bucket.n_examples:,}",
+            *map(_score, bucket.values.values()),
+            *(signed_range(bucket.differences.get(arm)) for arm in others),
+        ]
+        for bucket in buckets
+    ]
+    return Grid(head, body)
 
 
 def _marks(bucket: Bucket, arms: Sequence[str]) -> list[Mark]:

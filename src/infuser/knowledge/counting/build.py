@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -39,7 +40,7 @@ def build_correlation(
     """Count a corpus, score its pairs of words, and return the folder `out` open.
 
     While it works, what is finished lies in `out` + ".unfinished": a run that was killed goes on from there when it is
-    made again (on Spark it starts anew). `memory` is how many bytes it may take, on this machine.
+    made again (on Spark it starts again). `memory` is how many bytes it may take, on this machine.
     """
     check_engine(engine, master, workers)
     far = next((str(path) for path in paths if "://" in str(path)), None)
@@ -60,3 +61,12 @@ def build_correlation(
             progress("writing", 0, None)
         save_correlation(counts, scoring or Scoring(), out, memory=memory)
     return CorrelationStore.open(out)
+
+
+def read_size(written: str) -> int:
+    """Return how many bytes a size such as 500M or 2G means."""
+    found = re.fullmatch(r"\s*([\d.]+)\s*([KMGT]?)i?B?\s*", written, re.IGNORECASE)
+    try:
+        return int(float(found[1]) * 1000 ** " KMGT".index(found[2].upper() or " "))  # type: ignore[index]
+    except (TypeError, ValueError) as error:
+        raise InputError(f"memory {written!r} is no size. Write it as 500M or 2G.") from error

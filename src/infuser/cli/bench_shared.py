@@ -1,15 +1,17 @@
-"""What `infuser bench` shows while it runs and at the end: progress, speed, tables."""
+"""What the commands of `infuser bench` share: their options, running a bench, showing its table."""
 
 from __future__ import annotations
 
 import time
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from rich.console import Console
 
-from infuser.cli.bench_options import RunOptions
 from infuser.cli.console import loading, resumable, say
+from infuser.cli.knowledge_options import CacheOptions
+from infuser.cli.options import argument, option
 from infuser.errors import InputError
 from infuser.files import write_whole
 from infuser.progress import progress_bar
@@ -19,6 +21,46 @@ if TYPE_CHECKING:
     from infuser.experiments.cell import Cell
     from infuser.experiments.settings import Bench
     from infuser.training import StepReport
+
+
+SettingsFile = Annotated[Path, argument("A settings file (.toml); see docs/guides/bench.md.", metavar="SETTINGS")]
+Out = Annotated[Path, option("Folder of the run: results, settings, tables.", "--out")]
+Methods = Annotated[
+    list[str] | None, option("Only this method and the baseline. Repeatable.", "--method", metavar="NAME")
+]
+
+
+@dataclass(frozen=True, slots=True)
+class PartOptions:
+    """Which part of a bench is meant."""
+
+    task: Annotated[list[str] | None, option("Only this task. Repeatable.", metavar="NAME")] = None
+    host: Annotated[list[str] | None, option("Only this host. Repeatable.", metavar="NAME")] = None
+
+    def of(self, bench: Bench, methods: list[str] | None = None) -> Bench:
+        """Return this part of a bench."""
+        from infuser.experiments.settings import only
+
+        return only(bench, hosts=self.host or (), methods=methods or (), tasks=self.task or ())
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions(CacheOptions):
+    """How a bench is computed."""
+
+    workers: Annotated[int, option("Processes on this machine, one cell each; they share the threads.", min=1)] = 1
+    together: Annotated[
+        bool,
+        option(
+            "Under accelerate or torchrun: all processes train each cell together, instead of one cell each.",
+            "--together",
+        ),
+    ] = False
+    seeds: Annotated[int | None, option("So many seeds: 0, 1, ...", min=1, default="those of the file")] = None
+
+    def seeded(self, bench: Bench) -> Bench:
+        """Return a bench with so many seeds."""
+        return bench if self.seeds is None else replace(bench, seeds=tuple(range(self.seeds)))
 
 
 def run_and_show(bench: Bench, out: Path, name: str, running: RunOptions, *, whole: Bench | None = None) -> None:
@@ -75,8 +117,8 @@ def show_table(folder: Path, bench: Bench, *, format: str, out: Path | None = No
     """Print the table of a bench, or write it to a file."""
     from infuser.experiments.grid import read_results
     from infuser.experiments.summary import summarise
-    from infuser.reports.bench_page import bench_page
-    from infuser.reports.bench_table import latex_table, markdown_table, terminal_table
+    from infuser.reports.bench_page import bench_text
+    from infuser.reports.bench_table import terminal_table
 
     summary = summarise(bench, read_results(folder, bench))
     if format == "terminal" and out is None:
@@ -84,15 +126,9 @@ def show_table(folder: Path, bench: Bench, *, format: str, out: Path | None = No
         return
     if format == "html" and out is None:
         raise InputError("A page is better in a file: give --out FILE.html.")
-    texts = {
-        "markdown": lambda: markdown_table(summary, metrics=metrics),
-        "terminal": lambda: markdown_table(summary, metrics=metrics),
-        "latex": lambda: latex_table(summary, metrics=metrics),
-        "html": lambda: bench_page(summary, metrics=metrics, settings={**bench.to_json(), "folder": "."}),
-        "json": summary.to_json,
-    }
+    text = bench_text(summary, format, metrics=metrics, settings={**bench.to_json(), "folder": "."})
     if out is None:
-        print(texts[format]())
-        return
-    write_whole(out, texts[format]())
-    say(f"Wrote {out}")
+        print(text)
+    else:
+        write_whole(out, text)
+        say(f"Wrote {out}")
