@@ -74,7 +74,7 @@ class CheckpointStore:
                 tensors["best"] = best
             facts = {"finished": finished, "run": run, "made_with": self.made_with}
             facts["scaler"] = scaler.state_dict() if scaler is not None else None
-            save_checkpoint(self.out, step, Checkpoint(tensors, facts))
+            self._write(self.out / f"{_PREFIX}{step:08d}", tensors, facts)
         self.accelerator.wait_for_everyone()
 
     def open(self, *, resume: bool) -> Checkpoint | None:
@@ -105,29 +105,26 @@ class CheckpointStore:
             ) from problem
         return found
 
+    def _write(self, path: Path, tensors: Mapping[str, dict[str, Tensor]], facts: Mapping[str, Any]) -> None:
+        """Write a checkpoint beside the previous one, then remove the previous one."""
+        try:
+            with whole_folder(path) as unfinished:
+                for name, group in tensors.items():
+                    save_file(group, unfinished / f"{name}.safetensors")
+                (unfinished / "state.json").write_text(json.dumps(facts, indent=1), encoding="utf-8")
+        except (InputError, OSError, SafetensorError) as problem:
+            raise CheckpointError(
+                f"Cannot write the checkpoint {path}: {problem}. The previous checkpoint, if any, is untouched; "
+                "free some space or choose another directory and run again."
+            ) from problem
+        remove_checkpoints(path.parent, keep=path)
+
     def _rows(self, state: Tensor) -> Tensor:
         """Return the states of all processes, (processes, length)."""
         if self.accelerator.num_processes == 1:
             return state[None]
         rows: Tensor = self.accelerator.gather(state[None].to(self.accelerator.device))
         return rows.cpu()
-
-
-def save_checkpoint(out: Path, step: int, checkpoint: Checkpoint) -> Path:
-    """Write a checkpoint beside the previous one, then remove the previous one."""
-    path = out / f"{_PREFIX}{step:08d}"
-    try:
-        with whole_folder(path) as unfinished:
-            for name, tensors in checkpoint.tensors.items():
-                save_file(tensors, unfinished / f"{name}.safetensors")
-            (unfinished / "state.json").write_text(json.dumps(checkpoint.facts, indent=1), encoding="utf-8")
-    except (InputError, OSError, SafetensorError) as problem:
-        raise CheckpointError(
-            f"Cannot write the checkpoint {path}: {problem}. The previous checkpoint, if any, is untouched; "
-            "free some space or choose another directory and run again."
-        ) from problem
-    remove_checkpoints(out, keep=path)
-    return path
 
 
 def newest_checkpoint(out: Path) -> Path | None:

@@ -8,9 +8,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from accelerate import Accelerator
 from torch import Tensor, nn
-from transformers import PreTrainedModel
 
 from infuser.errors import InputError
 from infuser.stats.metrics import get_metric
@@ -29,7 +27,7 @@ class Scores:
 
 
 def evaluate(
-    model: PreTrainedModel,
+    model: nn.Module,
     examples: Sequence[Example],
     collate: Collate,
     *,
@@ -42,56 +40,34 @@ def evaluate(
 
     The model is moved to the device that training uses; a batch of `batch_size` goes to each process.
     """
-    accelerator = make_accelerator(mixed_precision)
-    model.to(accelerator.device)
-    metrics = [metric] if isinstance(metric, str) else metric
-    return score(accelerator, model, examples, collate, metrics=metrics, batch_size=batch_size, n_workers=n_workers)
-
-
-def logits_of(
-    model: PreTrainedModel,
-    examples: Sequence[Example],
-    collate: Collate,
-    *,
-    batch_size: int = 64,
-    mixed_precision: Precision = "no",
-    n_workers: int = 0,
-) -> np.ndarray[Any, Any]:
-    """Return the model's logits on examples with or without labels, (examples, classes)."""
-    accelerator = make_accelerator(mixed_precision)
-    model.to(accelerator.device)
-    return _answers(accelerator, model, examples, collate, batch_size, n_workers)[0]
-
-
-def score(
-    accelerator: Accelerator,
-    model: nn.Module,
-    examples: Sequence[Example],
-    collate: Collate,
-    *,
-    metrics: Sequence[str],
-    batch_size: int,
-    n_workers: int,
-) -> Scores:
-    """Do the work of `evaluate` with an existing accelerator; the model's mode is restored."""
-    measures = {name: get_metric(name) for name in metrics}  # an unknown name fails before the work
-    logits, labels = _answers(accelerator, model, examples, collate, batch_size, n_workers)
+    names = [metric] if isinstance(metric, str) else metric
+    measures = {name: get_metric(name) for name in names}  # an unknown name fails before the work
+    logits, labels = _answers(model, examples, collate, batch_size, mixed_precision, n_workers)
     if labels is None:
         raise InputError("The examples have no labels to compare the answers with. Give labelled ones.")
     return Scores({name: measure(logits, labels) for name, measure in measures.items()}, logits, labels)
 
 
+def logits_of(
+    model: nn.Module, examples: Sequence[Example], collate: Collate, *, batch_size: int = 64
+) -> np.ndarray[Any, Any]:
+    """Return the model's logits on examples with or without labels, (examples, classes)."""
+    return _answers(model, examples, collate, batch_size)[0]
+
+
 def _answers(
-    accelerator: Accelerator,
     model: nn.Module,
     examples: Sequence[Example],
     collate: Collate,
     batch_size: int,
-    n_workers: int,
+    mixed_precision: Precision = "no",
+    n_workers: int = 0,
 ) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any] | None]:
-    """Return logits and, if there are any, labels, gathered from all processes."""
+    """Return logits and, if there are any, labels, gathered from all processes; the model's mode is restored."""
     if len(examples) == 0:
         raise InputError("There are no examples to evaluate on. Give at least one.")
+    accelerator = make_accelerator(mixed_precision)
+    model.to(accelerator.device)
     was_training = model.training
     answers: list[Tensor] = []
     labels: list[Tensor] = []

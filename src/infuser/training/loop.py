@@ -24,7 +24,7 @@ from infuser.hosts import is_new_weight
 from infuser.methods.spectral import Spectral
 from infuser.stats.metrics import get_metric
 from infuser.training.checkpoints import CheckpointStore, cpu_state_dict, examples_digest, weights_digest
-from infuser.training.evaluation import Scores, evaluate, score
+from infuser.training.evaluation import evaluate
 from infuser.training.steps import (
     Collate,
     Example,
@@ -39,8 +39,6 @@ from infuser.training.steps import (
     set_learning_rates,
     text_lengths,
 )
-
-__all__ = ["Evaluation", "Scores", "StepReport", "TrainResult", "TrainSettings", "evaluate", "train"]
 
 logger = logging.getLogger(__name__)
 
@@ -232,13 +230,13 @@ def train(
             if last or _is_due(settings.evaluate_every, run.steps, epoch_ends):
                 metrics: dict[str, float] = {}
                 if dev is not None:
-                    metrics = score(
-                        accelerator,
+                    metrics = evaluate(
                         model,
                         dev,
                         collate,
-                        metrics=[metric.name],
+                        metric=metric.name,
                         batch_size=settings.batch_size,
+                        mixed_precision=settings.mixed_precision,
                         n_workers=settings.n_workers,
                     ).metrics
                     run.since_best += 1
