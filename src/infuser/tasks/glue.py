@@ -17,8 +17,8 @@ from typing import Any, ClassVar
 from infuser.errors import InputError
 from infuser.registry import TASKS
 from infuser.tables.blocks import wrong_width
-from infuser.tables.rows import Record, any_lines
-from infuser.tables.skipped import BadRow, Place
+from infuser.tables.rows import Record, read_lines
+from infuser.tables.skipped import BadRow, Place, Skipped
 from infuser.tasks.base import Example, Split, Task, class_options
 from infuser.tasks.official import dataset_records, find_file, is_datasets_name
 from infuser.words import counted
@@ -55,20 +55,16 @@ class Glue(Task):
         if is_datasets_name(self.data):
             rows = dataset_records(self.data, self._hub_split(split))
             return [make_example(place, row, self.hub_sides, self._hub_label(place, row, split)) for place, row in rows]
-        examples, n_bad = [], 0
-        for row in self._rows(split):
+        skipped = Skipped() if self.skip_bad and split == "train" else None
+        examples = []
+        for place, cells in self._rows(split, skipped):
             try:
-                if isinstance(row, BadRow):
-                    raise row
-                place, cells = row
                 labelled = split != "test" or self.label in cells
                 examples.append(make_example(place, cells, self.sides, self._label(place, cells) if labelled else None))
-            except BadRow:
-                if not self.skip_bad or split != "train":
-                    raise
-                n_bad += 1
-        if n_bad:
-            logger.warning("%s that cannot be read left out of %s", counted(n_bad, "training row"), self.data)
+            except BadRow as bad:
+                bad.settle(skipped)
+        if skipped is not None and skipped.n:
+            logger.warning("%s that cannot be read left out of %s", counted(skipped.n, "training row"), self.data)
         if not examples:
             raise InputError(f"The {split} part in {self.data!r} holds no rows. Download the file again.")
         return examples
@@ -84,8 +80,8 @@ class Glue(Task):
     def _hub_split(self, split: Split) -> str:
         return split
 
-    def _rows(self, split: Split) -> Iterator[Record | BadRow]:
-        return tsv_records(find_file(self.data, self._file(split)))
+    def _rows(self, split: Split, skipped: Skipped | None) -> Iterator[Record]:
+        return tsv_records(find_file(self.data, self._file(split)), skipped)
 
     def _file(self, split: Split) -> str:
         return f"{split}.tsv"
@@ -118,9 +114,9 @@ class Cola(Glue):
     sides = hub_sides = ("sentence", None)
     labels = ("unacceptable", "acceptable")
 
-    def _rows(self, split: Split) -> Iterator[Record | BadRow]:
+    def _rows(self, split: Split, skipped: Skipped | None) -> Iterator[Record]:
         header = None if split == "test" else ("source", "label", "mark", "sentence")
-        return tsv_records(find_file(self.data, f"{split}.tsv"), header)
+        return tsv_records(find_file(self.data, f"{split}.tsv"), skipped, header)
 
 
 @TASKS.register("sst-2")
@@ -152,20 +148,17 @@ class Mrpc(Glue):
     hub_sides = ("sentence1", "sentence2")
     labels = ("not_equivalent", "equivalent")
 
-    def _rows(self, split: Split) -> Iterator[Record | BadRow]:
+    def _rows(self, split: Split, skipped: Skipped | None) -> Iterator[Record]:
         corpus = "test" if split == "test" else "train"
         path = find_file(self.data, f"{split}.tsv", f"msr_paraphrase_{corpus}.txt")
-        rows = tsv_records(path)
+        rows = tsv_records(path, skipped)
         if split == "test" or not path.name.startswith("msr_"):
             return rows
-        ids = tsv_records(find_file(self.data, "dev_ids.tsv"), ("#1 ID", "#2 ID"))
-        of_dev = {_ids(row) for row in ids}
-        return (row for row in rows if isinstance(row, BadRow) or (_ids(row) in of_dev) == (split == "dev"))
+        of_dev = {_ids(row) for row in tsv_records(find_file(self.data, "dev_ids.tsv"), header=("#1 ID", "#2 ID"))}
+        return (row for row in rows if (_ids(row) in of_dev) == (split == "dev"))
 
 
-def _ids(row: Record | BadRow) -> tuple[str, str]:
-    if isinstance(row, BadRow):
-        raise row
+def _ids(row: Record) -> tuple[str, str]:
     place, cells = row
     return text_cell(place, cells, "#1 ID"), text_cell(place, cells, "#2 ID")
 
@@ -243,13 +236,10 @@ class Wnli(Glue):
     labels = ("not_entailment", "entailment")
 
 
-def tsv_records(path: Path, header: tuple[str, ...] | None = None) -> Iterator[Record | BadRow]:
+def tsv_records(path: Path, skipped: Skipped | None = None, header: tuple[str, ...] | None = None) -> Iterator[Record]:
     """Yield the rows of an official file by the names in its first line, or by `header` where it has none."""
     names = header
-    for number, line in any_lines(path):
-        if isinstance(line, BadRow):
-            yield line
-            continue
+    for number, line in read_lines(path, skipped):
         cells = line.split("\t")
         if cells == [""]:
             continue
@@ -257,7 +247,7 @@ def tsv_records(path: Path, header: tuple[str, ...] | None = None) -> Iterator[R
             names = tuple(cells)
         elif len(cells) != len(names):
             why = f"{wrong_width(len(cells), len(names))}: {', '.join(names)}"
-            yield BadRow(Place(path, number), why, line, advice=_BROKEN)
+            BadRow(Place(path, number), why, line, advice=_BROKEN).settle(skipped)
         else:
             yield Place(path, number), dict(zip(names, cells, strict=True))
 
