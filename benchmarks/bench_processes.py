@@ -45,25 +45,10 @@ SETTINGS = """\
 title = "Query-to-ad relevance"
 seeds = [0, 1]
 
-[host.minilm]
-checkpoint = "minilm"
-
-[source.graph]
-kind = "graph"
-file = "triples.tsv"
-
-[method.plain]
-
-[method.kam]
-kind = "kam"
-sources = ["graph"]
-
-[task.ads]
-kind = "table"
-data = "."
-dev = "dev.csv"
-pair = "pair"
-hold_out = 40
+host.minilm = { checkpoint = "minilm" }
+source.graph = { kind = "graph", file = "triples.tsv" }
+method = { plain = {}, kam = { kind = "kam", sources = ["graph"] } }
+task.ads = { kind = "table", data = ".", dev = "dev.csv", pair = "pair", hold_out = 40 }
 
 [train]
 epochs = 2

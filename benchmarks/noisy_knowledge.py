@@ -32,21 +32,7 @@ from support.cells import run_cells
 from support.measuring import about, write_result
 from transformers import AutoTokenizer
 
-from infuser import (
-    Candidates,
-    Collator,
-    EntityVectors,
-    Graph,
-    Kam,
-    Kar,
-    KnowledgeBase,
-    Spectral,
-    TrainSettings,
-    assets,
-    evaluate,
-    infuse,
-    train,
-)
+import infuser
 from infuser.analysis.diagnose.corruption import corrupt
 from infuser.experiments.placebo import shuffle
 from infuser.files import write_whole
@@ -68,7 +54,7 @@ NEW_RATE = {"kam": 3e-3, "kar": 5e-3}
 """Step sizes of the new weights, tried on dev with seed 100, without noise, SI or SR: two for KAM, and for KAR a dozen
 ways of vectors, places, sizes and steps. With vectors of WordNet's definitions, or with fewer than 640 pairs and 4
 epochs, KAR learned nothing, or not with every seed. The plain encoder has the demo's step size, untried."""
-METHOD = {"kam": Kam(), "kar": Kar(layers={BASE: 2}, inner=64, threshold=-100.0)}
+METHOD = {"kam": infuser.Kam(), "kar": infuser.Kar(layers={BASE: 2}, inner=64, threshold=-100.0)}
 """A mention has one candidate and no label says what it means, so the linker must not be able to reject it."""
 
 
@@ -88,9 +74,9 @@ SIZE = {"kam": Size(320, 3), "kar": Size(640, 4)}
 @cache
 def task(size: Size) -> QueryAds:
     """Return the demo's task in this size."""
-    tokenizer = AutoTokenizer.from_pretrained(assets.fetch("minilm"))
+    tokenizer = AutoTokenizer.from_pretrained(infuser.assets.fetch("minilm"))
     return build_query_ads(
-        assets.fetch("wordnet"),
+        infuser.assets.fetch("wordnet"),
         n_train=size.n_train,
         n_dev=size.n_dev,
         n_test=size.n_test,
@@ -102,7 +88,7 @@ def task(size: Size) -> QueryAds:
 def knowledge(data: QueryAds, kind: str) -> Source:
     """Return the graph of the task, or a knowledge base of the same graph."""
     if kind == "kam":
-        return Graph(data.graph.triples, data.graph.aliases)
+        return infuser.Graph(data.graph.triples, data.graph.aliases)
     topics = sorted({topic for _, _, topic in data.graph.triples})
     chance = np.random.default_rng(0)
     vectors = {entity: 0.05 * chance.normal(size=DIM) for entity in sorted(data.graph.aliases)}
@@ -112,16 +98,20 @@ def knowledge(data: QueryAds, kind: str) -> Source:
     for term, _, topic in data.graph.triples:
         vectors[term] = vectors[term] + of_topic[topic]
     names = {name: entity for entity, words in sorted(data.graph.aliases.items()) for name in words}
-    candidates = Candidates({name: {entity: 1.0} for name, entity in names.items()})
-    return KnowledgeBase(candidates, EntityVectors.of(list(vectors), np.stack(list(vectors.values()))), BASE)
+    candidates = infuser.Candidates({name: {entity: 1.0} for name, entity in names.items()})
+    return infuser.KnowledgeBase(
+        candidates, infuser.EntityVectors.of(list(vectors), np.stack(list(vectors.values()))), BASE
+    )
 
 
 def frequencies(data: QueryAds, work: Path) -> dict[str, int]:
     """Return in how many of WordNet's glosses each term and topic stands."""
     path = work / "frequencies.json"
     if not path.exists():
-        glosses = [synset.gloss for pos in "nvar" for synset in read_synsets(assets.fetch("wordnet"), pos).values()]
-        graph = Graph(data.graph.triples, data.graph.aliases)
+        glosses = [
+            synset.gloss for pos in "nvar" for synset in read_synsets(infuser.assets.fetch("wordnet"), pos).values()
+        ]
+        graph = infuser.Graph(data.graph.triples, data.graph.aliases)
         write_whole(path, json.dumps(count_entities([one] for one in graph.annotate(glosses))))
     counts: dict[str, int] = json.loads(path.read_text(encoding="utf-8"))
     return counts
@@ -151,23 +141,23 @@ def run(arm: str, kind: str, variant: str, share: float, seed: int, work: Path) 
     size = SIZE[kind]
     torch.manual_seed(seed)
     source, (learn, dev, test) = prepared(size, kind, share, arm == "placebo")
-    folder = str(assets.fetch("minilm"))
+    folder = str(infuser.assets.fetch("minilm"))
     if arm == "plain":
         model, tokenizer = load_model(folder, "sequence-classification", num_labels=2), load_tokenizer(folder)
-        collate, n_new = Collator(tokenizer, max_length=longest_input(model, tokenizer)), 0
+        collate, n_new = infuser.Collator(tokenizer, max_length=longest_input(model, tokenizer)), 0
     else:
         if "+SI" in variant:
             sampling = Sampling(frequencies=frequencies(task(size), work))
             learn = [{**one, "annotations": tuple(sampling.select(one["annotations"], source))} for one in learn]
             source = Selective(source, sampling)
-        infused = infuse(folder, METHOD[kind], sources=[source], task="sequence-classification", num_labels=2)
+        infused = infuser.infuse(folder, METHOD[kind], sources=[source], task="sequence-classification", num_labels=2)
         model, collate, n_new = infused.model, infused.collator(), infused.n_new_weights()
-    settings = TrainSettings(
+    settings = infuser.TrainSettings(
         epochs=size.epochs, batch_size=16, learning_rate=7e-5, new_learning_rate=NEW_RATE[kind], seed=seed
     )
-    spectral = Spectral() if "+SR" in variant else None
-    result = train(model, learn, collate, dev=dev, settings=settings, progress=False, spectral=spectral)
-    scores = evaluate(model, test, collate, metric="auc")
+    spectral = infuser.Spectral() if "+SR" in variant else None
+    result = infuser.train(model, learn, collate, dev=dev, settings=settings, progress=False, spectral=spectral)
+    scores = infuser.evaluate(model, test, collate, metric="auc")
     return {
         "arm": arm,
         "share": share,

@@ -12,8 +12,7 @@ title = "small"
 seeds = [0, 1]
 baseline = "plain"
 
-[host.tiny]
-checkpoint = "tiny"
+host.tiny = { checkpoint = "tiny" }
 
 [source.graph]
 kind = "graph"
@@ -24,15 +23,10 @@ aliases = "names.tsv"
 kind = "entities"
 file = "entities.txt"
 
-[method.plain]
-
-[method.kam]
-kind = "kam"
-sources = ["graph", "names"]
-
-[method.placebo]
-like = "kam"
-placebo = true
+[method]
+plain = {}
+kam = { kind = "kam", sources = ["graph", "names"] }
+placebo = { like = "kam", placebo = true }
 
 [task.ads]
 kind = "table"

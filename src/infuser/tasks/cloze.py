@@ -24,7 +24,7 @@ from infuser.signals import Collator
 from infuser.tasks.lama_readers import MASK, read_texts
 from infuser.tasks.masked_words import check_masked_head, logits_at
 from infuser.training.steps import make_accelerator
-from infuser.types import Annotations, Span
+from infuser.types import Annotations
 
 CUT_OFF = "the mask was cut off"
 NO_SINGLE_WORD = "the object is not one word of the list"
@@ -207,36 +207,28 @@ def with_gap(example: Mapping[str, Any], mask: str, n_pieces: int = 1) -> dict[s
 
     Further gaps, which some sentences have, stay one mask each.
     """
-    before, *behind = example["text"].split(MASK)
-    sizes = [len(mask) * (1 if number else n_pieces) for number in range(len(behind))]
-    text = before + "".join(mask * (size // len(mask)) + part for size, part in zip(sizes, behind, strict=True))
-    found = example.get("annotations")
-    if found is None:
+    text = ""
+    starts: list[int] = []  # where a span that began at this character begins now; the same for ends
+    ends: list[int] = []
+    for number, part in enumerate(example["text"].split(MASK)):
+        if number:
+            gap, at = mask * (n_pieces if number == 1 else 1), len(text)
+            text += gap
+            starts += [at] * len(MASK)  # a span that begins or ends within a gap takes all of it
+            ends += [at] + [len(text)] * (len(MASK) - 1)
+        unmoved = range(len(text), len(text) + len(part))
+        starts += unmoved
+        ends += unmoved
+        text += part
+    starts.append(len(text))
+    ends.append(len(text))
+
+    def move(found: Annotations) -> Annotations:
+        spans = (replace(span, start=starts[span.start], end=ends[span.end]) for span in found.spans)
+        return replace(found, text=text, spans=tuple(spans))
+
+    if example.get("annotations") is None:
         return {"text": text}
-    borders = []  # of each gap: where it began and ended, where it begins and ends now
-    then = now = len(before)
-    for size, part in zip(sizes, behind, strict=True):
-        borders.append((then, then + len(MASK), now, now + size))
-        then, now = then + len(MASK) + len(part), now + size + len(part)
-    # annotations of another text stay as they are, and the collator refuses them
-    moved = (_moved(one, text, borders) if one.text == example["text"] else one for one in found)
+    # annotations of another text stay as they are, and the collator rejects them
+    moved = (move(found) if found.text == example["text"] else found for found in example["annotations"])
     return {"text": text, "annotations": tuple(moved)}
-
-
-def _moved(found: Annotations, text: str, borders: Sequence[tuple[int, int, int, int]]) -> Annotations:
-    def moved(span: Span) -> Span:
-        return replace(span, start=_at(span.start, borders, 2), end=_at(span.end, borders, 3))
-
-    return replace(found, text=text, spans=tuple(map(moved, found.spans)))
-
-
-def _at(place: int, borders: Sequence[tuple[int, int, int, int]], side: int) -> int:
-    """Return where a place of the old text is now; one within a gap goes to a border of it, 2 or 3."""
-    shift = 0
-    for gap in borders:
-        if place <= gap[0]:
-            break
-        if place < gap[1]:
-            return gap[side]
-        shift = gap[3] - gap[1]
-    return place + shift

@@ -70,8 +70,13 @@ def read_facts(data: str, part: Part) -> Iterator[LamaFact]:
         raise InputError(f"LAMA has no part {part!r}; it has {', '.join(get_args(Part))}.")
     if is_datasets_name(data):
         rows = _grouped(dataset_records(data, "test", "train"))  # the hub calls its only split train
+    elif part == "trex":
+        rows = _trex(data)
+    elif part == "conceptnet":
+        rows = _conceptnet(data)
     else:
-        rows = {"trex": _trex, "google-re": _google_re, "conceptnet": _conceptnet, "squad": _squad}[part](data)
+        names = [f"Google_RE/{relation}_test" for relation in _GOOGLE_RE] if part == "google-re" else ["Squad/test"]
+        rows = (record for name in names for record in read_records(find_file(data, f"{name}.jsonl")))
     for place, row in rows:
         yield _fact(place, row, part)
 
@@ -96,11 +101,6 @@ def _trex(data: str) -> Iterator[Record]:
         _log.info("%s of %s have no file in TREx.", counted(missing, "relation"), relations)
 
 
-def _google_re(data: str) -> Iterator[Record]:
-    for relation in _GOOGLE_RE:
-        yield from read_records(find_file(data, f"Google_RE/{relation}_test.jsonl"))
-
-
 def _conceptnet(data: str) -> Iterator[Record]:
     """Yield the rows that name their subject, as the official script does; if none does, all."""
     path = find_file(data, "ConceptNet/test.jsonl")
@@ -113,10 +113,6 @@ def _conceptnet(data: str) -> Iterator[Record]:
             yield place, row
     if left_out:
         _log.info("%s of %s have no sub_label and are left out, as officially.", counted(left_out, "row"), path)
-
-
-def _squad(data: str) -> Iterator[Record]:
-    yield from read_records(find_file(data, "Squad/test.jsonl"))
 
 
 def _grouped(records: Iterator[Record]) -> Iterator[Record]:
