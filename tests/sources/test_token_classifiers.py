@@ -15,7 +15,7 @@ from transformers import AutoConfig, AutoModel, AutoModelForTokenClassification
 
 from infuser.errors import CheckpointError, SourceError
 from infuser.sources.storage import load_source, save_source
-from infuser.sources.token_classifiers import TaggedWord, TokenClassifier, _longest_input, _tiny, join_words
+from infuser.sources.token_classifiers import TokenClassifier, _longest_input, _tiny, join_words
 from infuser.types import Annotations, Link, Span, join_pair
 from infuser.words import find_tokens
 
@@ -39,7 +39,7 @@ def random_classifier(host: str, n_positions: int = 64) -> Any:
 
 
 def joined(tags: str) -> list[tuple[int, int, str]]:
-    words = [TaggedWord(place, place + 1, tag) for place, tag in enumerate(tags.split())]
+    words = [(place, place + 1, tag) for place, tag in enumerate(tags.split())]
     return [(start, end, label) for start, end, label, _ in join_words(words)]
 
 
@@ -122,7 +122,7 @@ def test_tags_are_those_of_the_model_read_one_text_at_a_time(host: str) -> None:
         words = []
         for start, end, _ in find_tokens(text):
             first = min(i for i, (low, high) in enumerate(offsets) if low < end and high > start)
-            words.append(TaggedWord(start, end, TAGS[tags[first]]))
+            words.append((start, end, TAGS[tags[first]]))
         expected = {(start, end, label) for start, end, label, _ in join_words(words)}
         assert {(s.start, s.end, s.label) for s in found.spans} == {
             place for place in expected if any(char.isalnum() for char in text[place[0] : place[1]])

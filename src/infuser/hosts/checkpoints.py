@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from transformers import PreTrainedConfig
 
 from infuser import assets
+from infuser.assets import Progress as Progress
 from infuser.errors import CheckpointError
 
 CARD = "infuser.json"
 """The file by which a saved infused model is recognised."""
 CLASSIFIER = "ForSequenceClassification"
 """How the class names of text classifiers end."""
-
-Progress = Callable[[str, int, int], None]
-"""Called with what is being fetched, bytes done and bytes in all (0 when not known)."""
 
 _HUB_ID = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
 

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self
 
 import torch
@@ -119,7 +119,7 @@ class KarCall:
     base: Any
     found: dict[str, BatchMentions]
     trace: Trace | None
-    learns: bool
+    learns: bool = field(default_factory=torch.is_grad_enabled)
     """Whether the call follows gradients."""
     n_passed: int = 0
 
@@ -136,10 +136,6 @@ class KarCall:
         if self.trace is not None and self.trace.stops and len(self.trace.scores) == len(self.found):
             raise AllScored
         return states
-
-
-def _start_call(base: PreTrainedModel, found: dict[str, BatchMentions], trace: Trace | None) -> KarCall:
-    return KarCall(base, found, trace, learns=torch.is_grad_enabled())
 
 
 EVERY_CANDIDATE = -100.0
@@ -186,7 +182,7 @@ class Kar(EntityMethod):
         layers = self.places(host, list(sizes))
         hidden = host.config.hidden_size
         kars = {name: KarLayer(hidden, size, layer=layers[name], settings=self) for name, size in sizes.items()}
-        put_in(host, kars, _start_call, set(layers.values()))
+        put_in(host, kars, KarCall, set(layers.values()))
 
     def linkers(self, host: PreTrainedModel) -> dict[str, KarLayer]:
         """Return the layer that holds each knowledge base's linker by the base's name."""

@@ -11,7 +11,6 @@ from torch import Tensor
 from transformers import BatchEncoding, PreTrainedTokenizerBase
 
 from infuser.errors import InputError
-from infuser.progress import progress_bar
 from infuser.signals.align import Aligned, Box, Range, align, token_ranges
 from infuser.signals.candidates import bases_among, candidate_tensors, read_golds
 from infuser.signals.examples import InputRow, read_labels, read_rows, tokenizer_inputs
@@ -133,13 +132,10 @@ class Collator:
         progress: bool = False,
     ) -> list[tuple[Annotations, ...]]:
         """Return what each source found in each text or pair, to be kept and given along as `annotations`."""
-        rows = rows_of(texts, pairs)
-        found: list[tuple[Annotations, ...]] = []
-        with progress_bar("annotating", len(rows), unit="texts", shown=progress or False) as bar:
-            for start in range(0, len(rows), batch_size):
-                found += self._annotate(rows[start : start + batch_size])
-                bar.report("annotating", len(found), len(rows))
-        return found
+        from infuser.sources.annotating.cache import annotate_cached  # not above: pyarrow is slow to load
+
+        joined = [row.joined for row in rows_of(texts, pairs)]
+        return annotate_cached(self.sources, joined, None, batch_size=batch_size, progress=progress)
 
     def _annotate(self, rows: list[InputRow]) -> list[tuple[Annotations, ...]]:
         joined = [row.joined for row in rows]

@@ -95,8 +95,10 @@ class SpacyPhrases(_SpacySource):
     def _tag(self, pieces: list[str]) -> Iterator[list[Finding]]:
         for doc in self._read(pieces):
             if not doc.has_annotation("DEP"):
+                given = self.pipeline
+                name = repr(given) if isinstance(given, str) else f"a {type(given).__name__} object"
                 raise SourceError(
-                    f"The pipeline {_name(self.pipeline)} does not parse: its components are "
+                    f"The pipeline {name} does not parse: its components are "
                     f"{', '.join(self._pipeline.pipe_names) or 'none'}. Use one with a dependency parser."
                 )
             yield list(_noun_chunks(doc) if self.unit == "noun-chunks" else self._subtrees(doc))
@@ -153,10 +155,6 @@ def _noun_chunks(doc: Any) -> Iterable[Finding]:
         return [Finding(chunk.start_char, chunk.end_char, "noun phrase") for chunk in doc.noun_chunks]
     except NotImplementedError as error:
         raise SourceError(f"spaCy has no noun chunks for the language {doc.lang_!r}; use unit='subtrees'.") from error
-
-
-def _name(pipeline: Any) -> str:
-    return repr(pipeline) if isinstance(pipeline, str) else f"a {type(pipeline).__name__} object"
 
 
 def _load(pipeline: Any, exclude: Sequence[str] | None, unneeded: Sequence[str]) -> Any:

@@ -82,29 +82,25 @@ class TokenClassifier(TaggerSource):
         return cls(TINY)
 
 
-class TaggedWord(NamedTuple):
-    """A word, in characters, and its tag, such as "B-PER"."""
-
-    start: int
-    end: int
-    tag: str
+TaggedWord = tuple[int, int, str]
+"""Start and end of a word, in characters, and its tag, such as "B-PER"."""
 
 
 def join_words(words: Iterable[TaggedWord]) -> Iterator[Finding]:
     """Yield the entities that tagged words make up."""
     start = end = 0
     current = ""  # type of the entity that may go on
-    for word in words:
-        match = _PREFIXED.fullmatch(word.tag)
-        prefix, kind = match.groups() if match else ("I", "" if word.tag in ("O", "0") else word.tag)
+    for word_start, word_end, tag in words:
+        match = _PREFIXED.fullmatch(tag)
+        prefix, kind = match.groups() if match else ("I", "" if tag in ("O", "0") else tag)
         if current and (kind != current or prefix in "BSU"):
             yield Finding(start, end, current)
             current = ""
         if not kind:
             continue
         if not current:
-            start, current = word.start, kind
-        end = word.end
+            start, current = word_start, kind
+        end = word_end
         if prefix in "ESLU":
             yield Finding(start, end, current)
             current = ""
@@ -132,7 +128,7 @@ def _word_tags(
         if token == len(owner) or reading.offsets[token][0] >= end:
             continue  # the tokenizer leaves it out, as BERT's does with control characters
         window = owner[token]
-        yield TaggedWord(start, end, names[tags[window][token - reading.windows[window].start]])
+        yield start, end, names[tags[window][token - reading.windows[window].start]]
 
 
 class _Tagger:

@@ -9,8 +9,8 @@ about.json         at the end, in place of these: what the folder was made with,
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -62,22 +62,18 @@ def counts_by_source(about: Mapping[str, Any]) -> list[dict[str, int]]:
     ]
 
 
-@contextmanager
-def open_annotation_folder(folder: Path, made_with: Mapping[str, Any], *, restart: bool) -> Iterator[AnnotationFolder]:
-    """Lock the folder of a run: a new one, or the one of a run with the same input, sources and settings."""
-    opened = AnnotationFolder(folder)
-    with opened.locked():
-        opened.begin(made_with, restart=restart)
-        opened.shards = opened.read_shards()
-        yield opened
-
-
 class AnnotationFolder(WorkFolder):
     """The shards that a run has finished."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder, record=_PROGRESS, parts=(_SHARDS, "shard-[0-9]*.arrow", "frequencies.arrow", _ABOUT))
         self.shards: dict[int, Shard] = {}
+
+    def begin(self, made_with: Mapping[str, Any], *, restart: bool = False, **further: Any) -> bool:
+        """Record what the run is made with, and read which shards are finished."""
+        resumed = super().begin(made_with, restart=restart, **further)
+        self.shards = self._read_shards()
+        return resumed
 
     def read(self) -> dict[str, Any] | None:
         """Return what the run is made with; of a finished folder, what it was made with."""
@@ -108,7 +104,7 @@ class AnnotationFolder(WorkFolder):
         content = canonical({"number": shard.number, **shard.to_json()})
         write_whole(self.path / f"shard-{shard.number:05d}.json", content)
 
-    def read_shards(self) -> dict[int, Shard]:
+    def _read_shards(self) -> dict[int, Shard]:
         """Return the finished shards by number; one whose file is damaged is not among them."""
         found: dict[int, Shard] = {}
         with suppress(SourceError):

@@ -82,7 +82,8 @@ def _waves(tasks: Iterable[tuple[int, list[TextPair]]], session: SparkSession) -
     wave: Wave = []
     size = 0
     for number, rows in tasks:
-        packed = _pack(pa.record_batch(list(map(_texts, zip(*rows, strict=True))), ["text", "pair"]))
+        columns = [pa.array(side, pa.large_string()) for side in zip(*rows, strict=True)]
+        packed = _pack(pa.record_batch(columns, ["text", "pair"]))
         if wave and (len(wave) >= n_slots(session) or size + len(packed) > _WAVE_BYTES):
             yield wave
             wave, size = [], 0
@@ -221,10 +222,6 @@ def _identity(described: Mapping[str, Any]) -> str | None:
 
 def _cloudpickle() -> Any:
     return importlib.import_module("pyspark.cloudpickle")  # as Spark does: what a script defines travels with its code
-
-
-def _texts(texts: Sequence[str | None]) -> pa.Array:
-    return pa.array(texts, pa.large_string())
 
 
 def _pack(batch: pa.RecordBatch) -> bytes:

@@ -6,7 +6,7 @@ The folder holds the same bytes however many processes worked on it and however 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
@@ -17,7 +17,7 @@ from infuser.sources.annotating import frequencies, shards
 from infuser.sources.annotating.cache import with_cache
 from infuser.sources.annotating.files import canonical, write_arrow
 from infuser.sources.annotating.fingerprints import describe, fingerprint_of
-from infuser.sources.annotating.folder import AnnotationFolder, open_annotation_folder
+from infuser.sources.annotating.folder import AnnotationFolder
 from infuser.sources.annotating.reading import Annotated
 from infuser.sources.annotating.shards import InputDigest, Shard, ShardWriter, TextPair, cut, text_pairs
 from infuser.sources.storage import name_of
@@ -84,7 +84,9 @@ def annotate(
         work: Work = partial(annotate_on_spark, master=master, described=described)
     else:
         work = partial(_annotate_here, n_workers=workers)
-    with open_annotation_folder(Path(out), made_with, restart=restart) as folder:
+    folder = AnnotationFolder(Path(out))
+    with folder.locked():
+        folder.begin(made_with, restart=restart)
         _annotate_rest(folder, examples, with_cache(sources, cache, marks), digest, work, progress)
         written = (shard.written.open(folder.path) for _, shard in sorted(folder.shards.items()))
         counts = write_arrow(folder.path / "frequencies.arrow", frequencies.count(written, len(sources)))
@@ -92,7 +94,7 @@ def annotate(
             made_with,
             n_texts=digest.n_texts,
             records=[_short_record(one) for one in described],
-            frequencies=counts.to_json(),
+            frequencies=asdict(counts),
             about=dict(about or {}),
         )
     return Annotated(out)
@@ -160,7 +162,7 @@ def _annotate_rest(
     if n_done == digest.n_texts:
         return
     finished, read_again = frozenset(folder.shards), InputDigest()
-    pieces = enumerate(cut(_added_to(read_again, text_pairs(examples))))
+    pieces = enumerate(cut(map(read_again.add, text_pairs(examples))))
     tasks = ((number, piece) for number, piece in pieces if number not in finished)
     for shard in work(tasks, sources, folder.path, report=report):
         folder.add(shard)
@@ -180,12 +182,6 @@ def _annotate_here(
     """Yield shards as worker processes finish them; with no workers they are made in this process."""
     with WorkerPool(n_workers) as pool:
         yield from pool.map_unordered(tasks, ShardWriter(folder, tuple(sources)), report, doing="annotated")
-
-
-def _added_to(digest: InputDigest, rows: Iterator[TextPair]) -> Iterator[TextPair]:
-    for row in rows:
-        digest.add(row)
-        yield row
 
 
 def _short_record(described: dict[str, Any]) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +39,7 @@ class Shard:
 
     def to_json(self) -> dict[str, Any]:
         """Return it as plain values."""
-        return {**self.written.to_json(), "n_texts": self.n_texts, "found": self.found}
+        return {**asdict(self.written), "n_texts": self.n_texts, "found": self.found}
 
     @classmethod
     def from_json(cls, number: int, values: Mapping[str, Any]) -> Shard:
@@ -76,12 +76,13 @@ class InputDigest:
         for row in rows:
             self.add(row)
 
-    def add(self, row: TextPair) -> None:
-        """Add one text."""
+    def add(self, row: TextPair) -> TextPair:
+        """Add one text, and return it."""
         for side in row:  # with lengths, so that nothing can move from one text to the next
             raw = b"" if side is None else side.encode()
             self._hash.update((b"-" if side is None else b"%d:" % len(raw)) + raw)
         self.n_texts += 1
+        return row
 
     def to_json(self) -> dict[str, Any]:
         """Return it as plain values."""
