@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from infuser.knowledge.artifact import kind_of
+from infuser.knowledge.candidates.store import CandidateStore
 from infuser.sources.knowledge_base import KnowledgeBase
 from infuser.types import Annotations, FindsMentions, HasGraph, Source, entity_key, innermost
 
 if TYPE_CHECKING:
-    from infuser.knowledge.candidates.store import CandidateStore
     from infuser.knowledge.graph.close_pairs import ClosePairs
     from infuser.knowledge.graph.store import GraphStore
 
@@ -72,16 +73,12 @@ def count_entities(annotated: Iterable[Sequence[Annotations]]) -> dict[str, int]
 
 def read_counts(folder: str | Path) -> Mapping[str, int]:
     """Return how often each entity was met, by a folder of annotations, of candidates or of a graph."""
-    from infuser.knowledge.artifact import kind_of
-
     kind = kind_of(folder)
     if kind == "graph":
         from infuser.knowledge.graph.store import GraphStore
 
         return _GraphCounts(GraphStore.open(folder))
     if kind == "candidates":
-        from infuser.knowledge.candidates.store import CandidateStore
-
         return _totals(CandidateStore.open(folder))
     from infuser.sources.annotating.reading import read_frequencies
 

@@ -23,6 +23,7 @@ from typing import Any, Literal
 
 import infuser.sources  # noqa: F401  # enters the classes into the registry
 from infuser.errors import InputError, did_you_mean
+from infuser.knowledge.artifact import kind_of
 from infuser.registry import SOURCES
 from infuser.sources.knowledge_base import KnowledgeBase
 from infuser.sources.lists import LISTED, read_aliases, read_list
@@ -95,8 +96,6 @@ def _value(written: str) -> Any:
 
 
 def _from_folder(path: Path, settings: Mapping[str, Any], given: str) -> Source:
-    from infuser.knowledge.artifact import kind_of
-
     built = kind_of(path)
     if built not in _KIND_OF_FOLDER:
         what = "is no folder that infuser built" if built is None else f"holds {built}, which is no source"
@@ -110,11 +109,8 @@ def from_path(kind: str, path: Path, settings: Mapping[str, Any]) -> Source:
     settings = _with_aliases(settings)
     if kind in LISTED and not path.is_dir():
         return read_list(kind, path, settings)
-    if kind in LISTED:
-        from infuser.knowledge.artifact import kind_of
-
-        if kind_of(path) is None:
-            raise InputError(f"{str(path)!r} is a folder, but none that infuser built. Give a file, or a built folder.")
+    if kind in LISTED and kind_of(path) is None:
+        raise InputError(f"{str(path)!r} is a folder, but none that infuser built. Give a file, or a built folder.")
     first = first_setting(kind)
     if first is None:
         raise InputError(f"A {kind} source takes no path. Give its settings: {kind},setting=value.")

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from infuser.errors import SourceError, UnknownNameError
+from infuser.knowledge.artifact import Folder
 from infuser.registry import SOURCES
 from infuser.types import Annotations, SavesFiles, SavesSettings, Source
 
@@ -54,15 +55,11 @@ def settings_of(source: object) -> dict[str, Any]:
 
 def name_folder(settings: Mapping[str, Any], field: str, kind: str) -> dict[str, Any]:
     """Return settings whose `field` is a built folder, together with the digest of its content."""
-    from infuser.knowledge.artifact import Folder
-
     return {**settings, field: str(settings[field]), "digest": Folder(settings[field], kind).digest}
 
 
 def find_folder(settings: Mapping[str, Any], field: str, kind: str) -> dict[str, Any]:
     """Return settings that `name_folder` made, once the folder is found and holds the same; others as they are."""
-    from infuser.knowledge.artifact import Folder
-
     found = dict(settings)
     digest = found.pop("digest", None)
     if digest is not None:
