@@ -168,8 +168,8 @@ class MaskingCollator:
             batch[part_name(base.name, part)] for part in ("spans", "candidates", "priors", "vectors")
         )
         gold = batch.get(part_name(base.name, "gold"))
-        random_rows: list[tuple[int, int, int]] = []  # text, candidate, row of the store
-        zero = vectors.shape[1]  # one place more, for the MASK entity
+        drawn: list[list[int]] = [[] for _ in chances]  # rows of the store, for each text
+        zero = vectors.shape[1]  # behind the vectors: a zero one for the MASK entity, then the drawn ones
         for row, chance in enumerate(chances):
             for place, (start, end) in enumerate(spans[row].tolist()):
                 if not masked[row, start:end].any():
@@ -184,20 +184,11 @@ class MaskingCollator:
                     priors[row, mine[1:]] = 0.0
                     priors[row, mine[0]], candidates[row, mine[0], 1] = 1.0, zero
                 else:
-                    random_rows += [(row, one, chance.randrange(len(base.store))) for one in mine]
-        batch[part_name(base.name, "vectors")] = _with_places(base, vectors, candidates, random_rows)
-
-
-def _with_places(base: Any, vectors: Tensor, candidates: Tensor, random_rows: Sequence[tuple[int, int, int]]) -> Tensor:
-    """Return the vectors with a zero one behind them, then the random ones; their candidates point to these."""
-    n_more = max([0, *np.bincount([row for row, _, _ in random_rows], minlength=1).tolist()])
-    zero = vectors.shape[1]
-    larger = torch.cat([vectors, vectors.new_zeros(len(vectors), 1 + n_more, vectors.shape[2])], dim=1)
-    if random_rows:
-        drawn = torch.from_numpy(np.asarray(base.store.take(np.array([store for _, _, store in random_rows]))))
-        used = [0] * len(vectors)
-        for number, (row, candidate, _) in enumerate(random_rows):
-            used[row] += 1
-            larger[row, zero + used[row]] = drawn[number]
-            candidates[row, candidate, 1] = zero + used[row]
-    return larger
+                    for one in mine:
+                        drawn[row].append(chance.randrange(len(base.store)))
+                        candidates[row, one, 1] = zero + len(drawn[row])
+        more = vectors.new_zeros(len(vectors), 1 + max(map(len, drawn), default=0), vectors.shape[2])
+        for row, numbers in enumerate(drawn):
+            if numbers:
+                more[row, 1 : 1 + len(numbers)] = torch.from_numpy(np.asarray(base.store.take(np.array(numbers))))
+        batch[part_name(base.name, "vectors")] = torch.cat([vectors, more], dim=1)

@@ -6,7 +6,7 @@ other.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TypeAlias
 
@@ -138,15 +138,13 @@ def without_determiners(text: str, spans: Iterable[Span]) -> tuple[Span, ...]:
     overlap, so they never form a pair.
     """
     given = tidy_spans(text, spans)
-    return tidy_spans(text, [*given, *_shortened(text, given)])
-
-
-def _shortened(text: str, spans: Iterable[Span]) -> Iterator[Span]:
-    for span in spans:
+    shortened = []
+    for span in given:
         words = find_words(text[span.start : span.end])
         n_leading = next((n for n, word in enumerate(words) if word.folded not in DETERMINERS), 0)
         if n_leading and words[0].start == 0:
-            yield replace(span, start=span.start + words[n_leading].start)
+            shortened.append(replace(span, start=span.start + words[n_leading].start))
+    return tidy_spans(text, [*given, *shortened])
 
 
 class _Places:

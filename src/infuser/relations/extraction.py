@@ -85,13 +85,15 @@ def extract(
     `spans` are sources that find heads and tails; a `RelationText` is read between its known mentions where none are
     given. What a text denies comes with `negated`.
     """
-    rest = iter(track(texts, "extracting", unit="texts", shown=progress))
-    while some := list(islice(rest, _TEXTS)):
-        given = [RelationText(text) if isinstance(text, str) else text for text in some]
-        if not spans and any(isinstance(text, str) for text in some):
+
+    def known(text: str | RelationText) -> RelationText:
+        if not spans and isinstance(text, str):
             raise InputError("Raw text has no spans to relate. Give sources that find them, such as SpacyEntities().")
-        for text, (proposed, _) in zip(given, _propose_windows(model, given, spans, n_heads, max_words), strict=True):
-            yield accept(text.text, proposed, model.thresholds_)
+        return RelationText(text) if isinstance(text, str) else text
+
+    given = map(known, track(texts, "extracting", unit="texts", shown=progress))
+    for text, proposed, _ in _propose_each(model, given, spans, n_heads, max_words):
+        yield accept(text.text, proposed, model.thresholds_)
 
 
 def accept(text: str, proposed: Sequence[Proposal], thresholds: Thresholds) -> list[FoundTriple]:
@@ -121,30 +123,29 @@ def propose_all(
     progress: bool = False,
 ) -> list[tuple[list[Proposal], list[Triple]]]:
     """Return what a model could extract from each text, whatever its thresholds, and all candidates that it read."""
-    proposals: list[tuple[list[Proposal], list[Triple]]] = []
-    rest = iter(track(texts, "proposing triples", len(texts), unit="texts", shown=progress))
+    given = track(texts, "proposing triples", len(texts), unit="texts", shown=progress)
+    return [(proposed, read) for _, proposed, read in _propose_each(model, given, spans, 0, max_words)]
+
+
+def _propose_each(
+    model: AttentionRelations, texts: Iterable[RelationText], spans: Sequence[Source], n_heads: int, max_words: int
+) -> Iterator[tuple[RelationText, list[Proposal], list[Triple]]]:
+    """Yield each text, its proposals and its candidates, from all its windows, in places of the whole text."""
+    rest = iter(texts)
     while some := list(islice(rest, _TEXTS)):
-        proposals += _propose_windows(model, some, spans, 0, max_words)
-    return proposals
-
-
-def _propose_windows(
-    model: AttentionRelations, texts: list[RelationText], spans: Sequence[Source], n_heads: int, max_words: int
-) -> list[tuple[list[Proposal], list[Triple]]]:
-    """Return proposals and candidates of each text, from all its windows, in places of the whole text."""
-    windows = _all_windows(texts, max_words)
-    candidates = find_candidates([window.text for window in windows], spans, model.trigger_words(), model.rule_)
-    to_read = [replace(one.text, triples=tuple(triples)) for one, triples in zip(windows, candidates, strict=True)]
-    proposed = (one for some in portions(to_read, _TRIPLES) for one in propose(model, some, n_heads=n_heads))
-    found: list[tuple[list[Proposal], list[Triple]]] = [([], []) for _ in texts]
-    for window, triples, of_window in zip(windows, candidates, proposed, strict=True):
-        proposals, read = found[window.place]
-        read += [_moved_triple(triple, window.start) for triple in triples]
-        for one in of_window:
-            triple = _moved_triple(one.found.triple, window.start)
-            place = window.start, window.start + len(window.text.text)
-            proposals.append(replace(one, found=replace(one.found, triple=triple), window=place))
-    return found
+        found: list[tuple[RelationText, list[Proposal], list[Triple]]] = [(text, [], []) for text in some]
+        windows = _all_windows(some, max_words)
+        candidates = find_candidates([window.text for window in windows], spans, model.trigger_words(), model.rule_)
+        to_read = [replace(one.text, triples=tuple(triples)) for one, triples in zip(windows, candidates, strict=True)]
+        proposed = (one for part in portions(to_read, _TRIPLES) for one in propose(model, part, n_heads=n_heads))
+        for window, triples, of_window in zip(windows, candidates, proposed, strict=True):
+            _, proposals, read = found[window.place]
+            read += [_moved_triple(triple, window.start) for triple in triples]
+            for one in of_window:
+                triple = _moved_triple(one.found.triple, window.start)
+                place = window.start, window.start + len(window.text.text)
+                proposals.append(replace(one, found=replace(one.found, triple=triple), window=place))
+        yield from found
 
 
 @dataclass(frozen=True, slots=True)
