@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import numpy as np
 
-from infuser.reports.figures import COLOURS, SVG, WIDTH, drawing, new_figure, to_svg
-from infuser.reports.page import shown, visible
+from infuser.reports.figures import COLOURS, WIDTH, drawing, new_figure, to_svg
+from infuser.reports.page import SVG, shown, visible
 from infuser.stats.comparison import ArmStatistics
 from infuser.stats.intervals import Interval
 
@@ -95,7 +95,8 @@ def line_chart(
             axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
         axes.set_xlabel(visible(x_name))
         axes.set_title(visible(y_name), loc="left", fontsize=11)
-        _number_ticks(axes)
+        axes.xaxis.set_major_formatter("{x:g}")
+        axes.yaxis.set_major_formatter("{x:g}")
         names = [shown(name, 52 // n_columns) for name in lines]
         figure.legend(drawn, _legend_names(names), loc="outside lower left", ncols=n_columns, fontsize=13)
     return to_svg(figure, label)
@@ -260,11 +261,6 @@ def _rows(axes: Axes, n_rows: int) -> None:
     axes.set_ylim(n_rows - 0.5, -0.6)
     axes.set_yticks([])
     axes.xaxis.set_major_formatter("{x:g}")
-
-
-def _number_ticks(axes: Axes) -> None:
-    axes.xaxis.set_major_formatter("{x:g}")
-    axes.yaxis.set_major_formatter("{x:g}")
 
 
 def _legend_names(names: Sequence[str]) -> list[str]:

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from infuser.reports.figures import write_figure
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
 _ENDINGS = (".png", ".svg", ".pdf")
 _BINS, _FEW = 60, 20  # the median of fewer pairs is left out
 
 
-def draw_scores(frequencies: ArrayLike, scores: ArrayLike, name: str) -> Figure:
-    """Return a picture of pairs: how often the rarer word is seen, the score, and how many pairs are like that."""
+def write_scores(frequencies: ArrayLike, scores: ArrayLike, name: str, path: str | Path) -> Path:
+    """Write a picture of pairs as .png, .svg or .pdf: how often the rarer word is seen, the score, how many pairs."""
     from matplotlib.figure import Figure
 
     seen, scored = np.asarray(frequencies, float), np.asarray(scores, float)
@@ -38,9 +34,4 @@ def draw_scores(frequencies: ArrayLike, scores: ArrayLike, name: str) -> Figure:
     axes.set_xlabel("how often the rarer of the two words is seen")
     axes.set_ylabel(name)
     axes.set_title(f"{name} of {len(seen):,} pairs")
-    return figure
-
-
-def write_scores(frequencies: ArrayLike, scores: ArrayLike, name: str, path: str | Path) -> Path:
-    """Write the picture as .png, .svg or .pdf."""
-    return write_figure(draw_scores(frequencies, scores, name), path, endings=_ENDINGS)
+    return write_figure(figure, path, endings=_ENDINGS)

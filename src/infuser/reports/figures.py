@@ -17,12 +17,11 @@ from xml.etree import ElementTree
 
 from infuser.errors import InputError
 from infuser.files import write_whole
-from infuser.reports.page import visible
+from infuser.reports.page import SVG, visible
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-SVG = "http://www.w3.org/2000/svg"
 COLOURS = ("#3b82c4", "#d9620e", "#4f9d69", "#b0629b", "#a08b2c", "#6e8898")
 """One per arm or curve; colour-blind readers can tell them apart, too."""
 WIDTH = 460

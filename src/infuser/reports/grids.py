@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from infuser.analysis.explanation import ROUNDING, Explanation, Matrix
-from infuser.reports.page import escaped, shown
+from infuser.reports.page import SVG, escaped, shown
 
 Hue: TypeAlias = tuple[int, int, int]
 Scale: TypeAlias = Literal["straight", "root"]
@@ -24,9 +24,6 @@ Scale: TypeAlias = Literal["straight", "root"]
 BLUE: Hue = (38, 110, 190)
 ORANGE: Hue = (217, 98, 14)
 PURPLE: Hue = (110, 80, 180)
-
-SVG = 'xmlns="http://www.w3.org/2000/svg"'
-"""Every picture names its format, so that it can be read as XML on its own."""
 
 _LABEL_WIDTH = 14
 _SIZES = ((430, "small"), (800, "medium"))
@@ -131,7 +128,7 @@ def heat_map(
     return (
         f'<figure class="{escaped(" ".join(filter(None, ("heat", size, kind))))}" data-kind="{escaped(kind)}">'
         f'<figcaption>{escaped(title)} <small>{limit}</small></figcaption><div class="wide">'
-        f'<svg {SVG} role="img" aria-label="{escaped(label)}" tabindex="0" width="{width}" height="{height}" '
+        f'<svg xmlns="{SVG}" role="img" aria-label="{escaped(label)}" tabindex="0" width="{width}" height="{height}" '
         f'viewBox="0 0 {width} {height}" font-size="{font}" data-cell="{cell}" data-range="{limit}" '
         f'data-signed="{"1" if signed else ""}" '
         f'data-rows="{_as_attribute(rows)}" data-columns="{_as_attribute(columns)}" '

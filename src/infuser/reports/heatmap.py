@@ -112,11 +112,7 @@ def _ticks(norm: Any) -> list[float]:
 
 
 def caption_lines(explanation: Explanation, width: int) -> list[str]:
-    """Return the text, and its pair, shortened to about two lines of `width` characters each."""
+    """Return the text, and its pair, shortened to two lines of `width` characters each."""
     sides = [side for side in (explanation.text, explanation.pair) if side]
-    return [line for side in sides for line in textwrap.wrap(_shortened(side, 2 * width - 4), width)]
-
-
-def _shortened(text: str, length: int) -> str:
-    one_line = " ".join(text[: 4 * length].split())
-    return one_line if len(one_line) <= length else one_line[: length - 1] + "…"
+    plain = (" ".join(side[: 8 * width].split()) for side in sides)  # more is cut anyway, and takes long
+    return [line for side in plain for line in textwrap.wrap(side, width, max_lines=2, placeholder="…")]

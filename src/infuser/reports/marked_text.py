@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from infuser.reports.grids import SVG
-from infuser.reports.page import escaped, shown, soft
+from infuser.reports.page import SVG, escaped, shown, soft
 from infuser.reports.text_lines import CELL, LINE_WIDTH, MARGIN, MARK, Box, Piece, boxes, cells, lay_out, written
 from infuser.reports.text_ties import drawn_relation, drawn_tie, labelled_ties, room_above, strongest_ties
 from infuser.types import PAIR_BREAK, Annotations
@@ -94,7 +93,7 @@ def _draw(found: Annotations, sides: Sequence[tuple[int, int]], colour: str, lab
     borders = (tops[line - 1] + MARK + _SIDE_GAP / 2 for line in first_lines[1:])
     rules = "".join(f'<path class="rule" stroke="#8a939c" d="M0 {border:.1f}H{width}"/>' for border in borders)
     picture = (
-        f'<svg {SVG} class="marked" role="img" aria-label="{escaped(label)}" '
+        f'<svg xmlns="{SVG}" class="marked" role="img" aria-label="{escaped(label)}" '
         f'width="{width}" height="{height}" viewBox="0 0 {width} {height}" font-size="14" font-family="{_FONT}">{rules}'
         f'<g fill="{colour}" stroke="{colour}" fill-opacity=".22" stroke-opacity=".55">{_marks(found, spans, tops)}</g>'
         f'<g fill="none" stroke="{colour}">{"".join(drawn_tie(tie, tops) for tie in ties)}</g>'

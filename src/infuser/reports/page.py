@@ -14,6 +14,8 @@ from functools import cache
 from html import escape
 from importlib.resources import files
 
+SVG = "http://www.w3.org/2000/svg"
+"""Every picture names its format, so that it can be read as XML on its own."""
 _NOT_IN_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Characters that would make a page unreadable for a parser of XML, however they are written."""
 

@@ -58,17 +58,13 @@ def strongest_ties(
 
     Several links between the same two places become one tie.
     """
-    links = [(link.weight, link) for link in found.links if spans[link.source] and spans[link.target]]
-    of_terms = [
-        (weight, (number, place))
-        for number, term in enumerate(found.terms)
-        for place, weight in term.ties
-        if spans[place]
-    ]
     all_ties: list[tuple[float, Link | tuple[int, int]]] = [
-        *((weight, link) for weight, link in links if link.source != link.target),
-        *of_terms,
+        (link.weight, link)
+        for link in found.links
+        if link.source != link.target and spans[link.source] and spans[link.target]
     ]
+    for number, term in enumerate(found.terms):
+        all_ties += [(weight, (number, place)) for place, weight in term.ties if spans[place]]
     strongest = heapq.nlargest(most, all_ties, key=lambda tie: tie[0])
     together: dict[tuple[Box, Box, bool], list[tuple[float, str, str]]] = {}
     for weight, tie in strongest:

@@ -52,15 +52,13 @@ class CountedDocuments(Generic[C]):
         """The sums over the documents."""
         return cast(C, self.counts_type(*self._table().sum(axis=0).tolist()))
 
-    def intervals(self, *, rounds: int = 2000, confidence: float = 0.95, seed: int = 0) -> dict[str, Interval | None]:
-        """Return the interval of each measure by a bootstrap that draws whole documents; None for too few."""
+    def intervals(self, *, rounds: int = 2000) -> dict[str, Interval | None]:
+        """Return the 95 % interval of each measure by a bootstrap that draws whole documents; None for too few."""
         if len(self.documents) < 2:
             return dict.fromkeys(self.counts_type.measures)
         table = self._table()
         return {
-            name: percentile_interval(
-                bootstrap(count_metric(name, self.counts_type), [table], table, rounds=rounds, seed=seed), confidence
-            )
+            name: percentile_interval(bootstrap(count_metric(name, self.counts_type), [table], table, rounds=rounds))
             for name in self.counts_type.measures
         }
 

@@ -25,8 +25,8 @@ _FEWEST_ROUNDS = 100
 """Below this many usable rounds, the ends of an interval are guesswork."""
 
 
-def t_interval(values: Sequence[float], confidence: float = 0.95) -> Interval | None:
-    """Return the t-interval of the mean; None for one value alone, and for values that are all the same.
+def t_interval(values: Sequence[float]) -> Interval | None:
+    """Return the 95 % t-interval of the mean; None for one value alone, and for values that are all the same.
 
     Equal values come of what does not depend on the seed. An interval of no width would look like certainty.
     """
@@ -35,7 +35,7 @@ def t_interval(values: Sequence[float], confidence: float = 0.95) -> Interval | 
     from scipy.stats import t
 
     mean, error = float(np.mean(values)), float(np.std(values, ddof=1)) / math.sqrt(len(values))
-    low, high = t.interval(confidence, len(values) - 1, loc=mean, scale=error)
+    low, high = t.interval(0.95, len(values) - 1, loc=mean, scale=error)
     return float(low), float(high)
 
 
@@ -96,10 +96,10 @@ def resamples(n_examples: int, groups: ArrayLike | None = None, *, rounds: int, 
         yield counts[:, places].astype(np.float64)
 
 
-def percentile_interval(values: NDArray[Any], confidence: float = 0.95) -> Interval | None:
-    """Return the middle share of bootstrap values; None when too few rounds were usable."""
+def percentile_interval(values: NDArray[Any]) -> Interval | None:
+    """Return the middle 95 % of bootstrap values; None when too few rounds were usable."""
     usable = values[np.isfinite(values)]
     if len(usable) < _FEWEST_ROUNDS:
         return None
-    low, high = np.quantile(usable, [(1 - confidence) / 2, (1 + confidence) / 2])
+    low, high = np.quantile(usable, [0.025, 0.975])
     return float(low), float(high)
