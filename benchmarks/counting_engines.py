@@ -26,8 +26,7 @@ from support.generated_corpus import real_sentences
 from support.measuring import RESULTS, about, timed, write_result
 
 from infuser.knowledge.counting import Counting
-from infuser.knowledge.counting.merging import add_pairs
-from infuser.knowledge.counting.pairs import _in_windows
+from infuser.knowledge.counting.pairs import _in_windows, add_pairs
 from infuser.knowledge.counting.shapes import Pairs, Texts
 from infuser.knowledge.counting.tokens import encode
 from infuser.knowledge.counting.words import choose_words, count_words

@@ -17,6 +17,10 @@ _SECONDS_BETWEEN_LINES = 30.0
 _T = TypeVar("_T")
 
 
+def no_progress(what: str, done: int, total: int | None) -> None:
+    """A `Report` that shows nothing."""
+
+
 class ProgressBar:
     """What `progress_bar` yields: call `advance` per item, or `report` with a phase and totals."""
 

@@ -18,7 +18,8 @@ from hypothesis import strategies as st
 from infuser.errors import InputError, SourceError
 from infuser.files import whole_folder
 from infuser.knowledge import artifact
-from infuser.knowledge.artifact import BLOCK, Folder, Strings, check_place, kind_of, whole, write_folder
+from infuser.knowledge.arrays import Strings
+from infuser.knowledge.artifact import BLOCK, Folder, check_place, kind_of, whole, write_folder
 
 WORDS = ["Bern", "Aare", "", "東京", "a\x00b"]
 

@@ -68,7 +68,7 @@ def build(
       infuser graph build --asset wordnet --out wordnet
     """
     from infuser.knowledge.builders import build_graph_from_files
-    from infuser.knowledge.graph.summary import columns_look_swapped
+    from infuser.knowledge.graph.store import columns_look_swapped
 
     with skipping(strict) as skipped, progress_bar() as bar:
         store = build_graph_from_files(

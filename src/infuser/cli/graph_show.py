@@ -22,8 +22,7 @@ def info(folder: Folder, as_json: AsJson = False) -> None:
 
     Example: infuser graph info kg
     """
-    from infuser.knowledge.graph.store import GraphStore
-    from infuser.knowledge.graph.summary import describe
+    from infuser.knowledge.graph.store import GraphStore, describe
 
     facts = {"folder": str(folder), "size": size_of(folder), **describe(GraphStore.open(folder))}
     if as_json:

@@ -5,6 +5,7 @@
 | facts          | the Arrow schemas in which readers return triples and entities                                 |
 | readers/       | one reader per format: tables, RDF, ConceptNet, WordNet ...; each yields facts                 |
 | artifact       | folders of arrays: written whole, mapped from disk, checked when first touched                 |
+| arrays         | strings and lists of different lengths in flat arrays and tries                                |
 | names/         | millions of names found in texts (gazetteer), stored with labels and ids (store)               |
 | graph/         | facts in, a graph out (build); entities, typed edges, neighbours and distances (store)         |
 | candidates/    | which entities a mention may mean and how probably (store), and the files that say it (files)  |

@@ -25,7 +25,7 @@ from infuser.knowledge.names.store import KIND as GAZETTEER
 from infuser.knowledge.names.store import Name, NameStore
 from infuser.knowledge.readers import read_facts, read_ready
 from infuser.knowledge.readers.wikidata_small import read_wikidata_small_mentions
-from infuser.progress import Report
+from infuser.progress import Report, no_progress
 from infuser.tables.rows import read_rows
 from infuser.tables.skipped import Skipped
 
@@ -53,7 +53,7 @@ def build_graph_from_files(
     if not (files or entities or ready):
         raise InputError("Name at least one file of triples or entities, or --asset NAME.")
     check_place(out, GRAPH)
-    skipped, report = skipped or Skipped(), progress or _ignore
+    skipped, report = skipped or Skipped(), progress or no_progress
 
     def fetching(what: str, done: int, total: int) -> None:
         report(what, done, total or None)
@@ -139,7 +139,7 @@ def build_candidates_from_files(
     inputs += [(name, _ready_mentions(name, skipped, alias_weight)) for name in ready]
     if not inputs:
         raise InputError("Name at least one input: --counts FILE, --names FILE, --tagged FILE, --asset NAME ...")
-    store = build_candidates(_reported(inputs, progress or _ignore))
+    store = build_candidates(_reported(inputs, progress or no_progress))
     if not len(store):
         raise _nothing_in([name for name, _ in inputs], "mention", "infuser candidates build")
     store.save(out)
@@ -199,7 +199,3 @@ def _nothing_in(names: Iterable[object], what: str, command: str) -> InputError:
         f"There is not one {what} in {', '.join(map(str, names))}; nothing was written. Check that these are the right "
         f"files; `{command} --help` says what they hold."
     )
-
-
-def _ignore(what: str, done: int, total: int | None) -> None:
-    pass

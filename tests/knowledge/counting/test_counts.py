@@ -13,8 +13,7 @@ from knowledge.counting.by_hand import as_plain, counted_by_hand, words_of
 
 from infuser.errors import InputError
 from infuser.knowledge.counting import Counting, count_texts, pairs
-from infuser.knowledge.counting.merging import add_pairs, cut_range, slice_pairs
-from infuser.knowledge.counting.pairs import count_pairs
+from infuser.knowledge.counting.pairs import add_pairs, count_pairs, cut_range, slice_pairs
 from infuser.knowledge.counting.settings import UNITS
 from infuser.knowledge.counting.shapes import Pairs, Texts
 from infuser.knowledge.counting.tokens import encode

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from infuser.errors import SourceError
-from infuser.knowledge.graph import pair_search
+from infuser.knowledge.graph import distances as graph_distances
 from infuser.knowledge.graph.adjacency import Adjacency, lay_out
 from infuser.knowledge.graph.distances import Distances
 from infuser.knowledge.graph.landmarks import FAR, choose_landmarks, find_components, measure
@@ -93,8 +93,8 @@ def test_distances_and_products_are_those_of_searching_everything(
     expected = [[capped(distance[other], hops) for other in numbers] for distance, _ in slow]
     with pytest.MonkeyPatch.context() as patch:
         if one_by_one:  # a small graph is cheap everywhere: here only the cheapest front moves
-            patch.setattr(pair_search, "_CHEAP", 0)
-            patch.setattr(pair_search, "_AT_ONCE", 2)
+            patch.setattr(graph_distances, "_CHEAP", 0)
+            patch.setattr(graph_distances, "_MEETINGS_AT_ONCE", 2)
         assert known.between(numbers, hops).tolist() == expected
         assert known.within(numbers, hops).tolist() == [[one <= hops for one in row] for row in expected]
         nodes = np.unique(numbers)

@@ -13,8 +13,7 @@ from knowledge.small_graphs import entities, hub_graph, swiss, triples
 from infuser.errors import InputError, SourceError, UnknownNameError
 from infuser.knowledge.graph.build import build_graph
 from infuser.knowledge.graph.find_entity import find_entities
-from infuser.knowledge.graph.store import EntityTie, GraphEntity, GraphStore, save_graph
-from infuser.knowledge.graph.summary import describe
+from infuser.knowledge.graph.store import EntityTie, GraphEntity, GraphStore, describe, save_graph
 
 
 @pytest.fixture

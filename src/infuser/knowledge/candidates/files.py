@@ -22,7 +22,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from infuser.errors import InputError
-from infuser.knowledge.artifact import Strings, whole
+from infuser.knowledge.arrays import Strings
+from infuser.knowledge.artifact import whole
 from infuser.knowledge.facts import ENTITIES, Facts, MentionRow, pack_mentions
 from infuser.tables.blocks import split_record, suffix_of
 from infuser.tables.rows import Record, filled_lines, json_lines, read_records

@@ -18,7 +18,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from infuser.errors import InputError, SourceError
-from infuser.knowledge.artifact import Folder, Parts, Strings, whole, write_folder
+from infuser.knowledge.arrays import Strings, begins_of
+from infuser.knowledge.artifact import Folder, Parts, whole, write_folder
 from infuser.knowledge.candidates.mention_rule import MentionRule, spelling_of
 from infuser.knowledge.facts import MENTIONS, pack_mentions
 from infuser.knowledge.names.gazetteer import Gazetteer
@@ -208,13 +209,11 @@ def _index(
     sums = np.bincount(place, weights=counts, minlength=len(both))
     mention, entity = mention_at[both >> np.uint64(32)], entity_at[both & np.uint64(0xFFFFFFFF)]
     order = np.lexsort((entity, -sums, mention))
-    begins = np.zeros(len(spellings) + 1, np.int64)
-    np.cumsum(np.bincount(mention, minlength=len(spellings)), out=begins[1:])
     return {
         **Gazetteer.build(spellings, **_FOLDED).parts("names"),
         **Strings.of(spellings).parts("spellings"),
         **Strings.of(sorted_ids).parts("ids"),
-        "begins": begins,
+        "begins": begins_of(np.bincount(mention, minlength=len(spellings))),
         "entities": entity[order].astype(np.int32),
         "counts": sums[order],
     }

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from infuser.errors import InputError
 from infuser.files import lock_folder
+from infuser.knowledge.arrays import begins_of
 from infuser.knowledge.artifact import check_place, write_folder
 from infuser.knowledge.correlation.scores import Scorer, Scoring
 from infuser.knowledge.correlation.table import TieTable, word_parts
@@ -40,7 +41,7 @@ def make_table(words: Sequence[str], first: Numbers, second: Numbers, weights: N
     rows, columns = np.concatenate([first, second[turned]]), np.concatenate([second, first[turned]])
     order = np.lexsort((columns, rows))
     weights = np.concatenate([weights, weights[turned]])[order]
-    begins = _begins(np.bincount(rows, minlength=len(words)))
+    begins = begins_of(np.bincount(rows, minlength=len(words)))
     ties = {"ties.begins": begins, "ties.columns": columns[order].astype(np.int32), "ties.weights": weights}
     return TieTable({**word_parts(words), **ties})
 
@@ -118,7 +119,7 @@ class _Maker:
         parts = {"left": self._counts.left} | ({"right": self._counts.right} if self._n_sides == 2 else {})
         return {
             **parts,
-            "pairs.begins": _begins(n_first),
+            "pairs.begins": begins_of(n_first),
             "pairs.seconds": self._read("pairs.seconds", np.int32),
             "pairs.counts": self._read("pairs.counts", count_type),
             **self._put_together(ranges, n_ahead, n_turned),
@@ -154,7 +155,7 @@ class _Maker:
     def _put_together(self, ranges: Numbers, n_ahead: Numbers, n_turned: Numbers) -> dict[str, Numbers]:
         """Return the rows of both directions, a range of words at a time."""
         columns_ahead, weights_ahead = self._read("ahead.columns", np.int32), self._read("ahead.weights", np.float32)
-        begins_ahead = _begins(n_ahead)
+        begins_ahead = begins_of(n_ahead)
         lengths = [np.zeros(0, np.int64)]
         for number, (low, high) in enumerate(pairwise(ranges.tolist())):
             turned = self._read(f"turned.{number}", _TURNED)
@@ -171,7 +172,7 @@ class _Maker:
             self._write("ties.weights", weights[order])
             lengths.append(np.bincount(row[order], minlength=(high - low) * self._n_sides))
         return {
-            "ties.begins": _begins(np.concatenate(lengths)),
+            "ties.begins": begins_of(np.concatenate(lengths)),
             "ties.columns": self._read("ties.columns", np.int32),
             "ties.weights": self._read("ties.weights", np.float32),
         }
@@ -192,7 +193,7 @@ def _strongest(rows: Numbers, weights: Numbers, most: int) -> Numbers:
     lengths = np.bincount(rows) if len(rows) else np.zeros(1, np.int64)
     if not most or lengths.max() <= most:
         return np.arange(len(rows))
-    begins = _begins(lengths)
+    begins = begins_of(lengths)
     # the bits of positive numbers are in the order of the numbers, so one sort does for all rows
     keys = (rows.astype(np.uint64) << 32) | (np.uint64(0xFFFFFFFF) - weights.view(np.uint32))
     last = np.sort(keys)[np.minimum(begins[:-1] + most, begins[1:]).clip(1) - 1][rows]  # the weakest that is held
@@ -203,16 +204,10 @@ def _strongest(rows: Numbers, weights: Numbers, most: int) -> Numbers:
     return np.flatnonzero(surely | (perhaps & (before <= n_left[rows])))
 
 
-def _begins(lengths: Numbers) -> Numbers:
-    begins = np.zeros(len(lengths) + 1, np.int64)
-    np.cumsum(lengths, out=begins[1:])
-    return begins
-
-
 def _ranges(lengths: Numbers, n_at_once: int) -> Numbers:
     """Return borders between ranges of words, none with more entries (unless of one word) or words than allowed."""
     borders = [0]
-    begins = _begins(lengths)
+    begins = begins_of(lengths)
     while borders[-1] < len(lengths):
         low = borders[-1]
         high = int(np.searchsorted(begins, begins[low] + n_at_once, side="right")) - 1

@@ -21,7 +21,8 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from infuser.errors import SourceError
-from infuser.knowledge.artifact import Parts, Strings, key_in, number_strings, whole
+from infuser.knowledge.arrays import Strings, begins_of, join_ranges, key_in, number_strings
+from infuser.knowledge.artifact import Parts, whole
 
 Numbers = NDArray[Any]
 _N_ENTRIES = 1 << 21  # looked at together: bounds the memory
@@ -122,10 +123,8 @@ class TieTable:
     def above(self, limit: float) -> TieTable:
         """Return the table with only those ties that weigh more than `limit`, in memory."""
         keep = self.weights > limit
-        before = np.zeros(len(keep) + 1, np.int64)
-        np.cumsum(keep, out=before[1:])
         parts = {name: self._parts[name] for name in self._parts if name.startswith("words.")}
-        parts |= {"ties.begins": before[self.begins]}
+        parts |= {"ties.begins": begins_of(keep)[self.begins]}
         parts |= {"ties.columns": self.columns[keep], "ties.weights": self.weights[keep]}
         return TieTable(parts, n_sides=self.n_sides)
 
@@ -192,9 +191,7 @@ class _Batch:
         nodes = np.concatenate(self._nodes)
         self._ends = np.cumsum([0, *map(len, self._nodes)])
         begins, lengths = table.begins[nodes], table.begins[nodes + 1] - table.begins[nodes]
-        self._begins = np.zeros(len(nodes) + 1, np.int64)
-        np.cumsum(lengths, out=self._begins[1:])
-        entries = np.arange(self._begins[-1]) + np.repeat(begins - self._begins[:-1], lengths)
+        self._begins, entries = begins_of(lengths), join_ranges(begins, lengths)
         self._rows = np.repeat(np.arange(len(nodes)), lengths)
         self._columns, self._weights = table.columns[entries], table.weights[entries]
         # looked up instead of searched for; a text sets its places and clears them again

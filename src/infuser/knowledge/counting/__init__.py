@@ -1,6 +1,6 @@
 """Words and pairs of words of a corpus, counted: what term correlation is computed from.
 
-    corpus ──▶ texts ──▶ tokens ──▶ words ──▶ pairs ──▶ merging ──▶ CorpusCounts
+    corpus ──▶ texts ──▶ tokens ──▶ words ──▶ pairs ──▶ CorpusCounts
 
 | file         | holds                                                                   |
 |--------------|-------------------------------------------------------------------------|
@@ -10,10 +10,8 @@
 | texts        | the texts of a block                                                     |
 | tokens       | the words of texts as numbers                                            |
 | words        | how often each word was seen; the vocabulary                             |
-| pairs        | how often two words were seen together                                   |
-| merging      | counted pairs added up                                                   |
-| plain        | `count_texts`: a corpus in memory                                        |
-| run          | `count_corpus`: a corpus on disk, by worker processes, in bounded memory |
+| pairs        | how often two words were seen together, counted and added up             |
+| run          | `count_texts`: a corpus in memory; `count_corpus`: one on disk           |
 | run_pairs    | the pairs of such a corpus: counted in groups, added up in ranges        |
 | folder       | what a run has finished, so that one that was killed goes on             |
 | on_spark     | `count_on_spark`: a corpus on a cluster                                  |
@@ -23,7 +21,7 @@
 
 from __future__ import annotations
 
-from infuser.knowledge.counting.plain import count_texts
+from infuser.knowledge.counting.run import count_texts
 from infuser.knowledge.counting.settings import Counting
 from infuser.knowledge.counting.shapes import CorpusCounts
 

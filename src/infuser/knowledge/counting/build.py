@@ -15,7 +15,8 @@ from infuser.knowledge.correlation.store import KIND, CorrelationStore, save_cor
 from infuser.knowledge.counting.corpus import Format
 from infuser.knowledge.counting.run import MEMORY, count_corpus
 from infuser.knowledge.counting.settings import Counting
-from infuser.knowledge.counting.shapes import CorpusCounts, Progress
+from infuser.knowledge.counting.shapes import CorpusCounts
+from infuser.progress import Report
 from infuser.spark import check_engine
 
 Engine = Literal["local", "spark"]
@@ -35,7 +36,7 @@ def build_correlation(
     workers: int | None = None,
     strict: bool = False,
     restart: bool = False,
-    progress: Progress | None = None,
+    progress: Report | None = None,
 ) -> CorrelationStore:
     """Count a corpus, score its pairs of words, and return the folder `out` open.
 

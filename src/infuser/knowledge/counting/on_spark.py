@@ -22,11 +22,12 @@ from infuser.knowledge.counting.corpus import Format
 from infuser.knowledge.counting.folder import open_counting_folder
 from infuser.knowledge.counting.pairs import count_pairs
 from infuser.knowledge.counting.settings import Counting
-from infuser.knowledge.counting.shapes import CorpusCounts, Encoded, Progress
+from infuser.knowledge.counting.shapes import CorpusCounts, Encoded
 from infuser.knowledge.counting.spark_corpus import Batches, Reader, open_frames
 from infuser.knowledge.counting.texts import read_texts
 from infuser.knowledge.counting.tokens import encode
 from infuser.knowledge.counting.words import WORDS, Vocabulary, choose_words, count_units, count_words
+from infuser.progress import Report, no_progress
 from infuser.spark import open_session
 from infuser.tables.skipped import Skipped
 
@@ -55,14 +56,14 @@ def count_on_spark(
     master: str | None = None,
     strict: bool = False,
     restart: bool = False,
-    progress: Progress | None = None,
+    progress: Report | None = None,
 ) -> Iterator[CorpusCounts]:
     """Count a corpus on a cluster and yield what was found; the pairs lie in the folder `work` until the end.
 
     `paths` may be anything that Spark reads: files and folders that all nodes see, or addresses such as hdfs://... A
     run that was killed starts anew.
     """
-    settings, progress = settings or Counting(), progress or (lambda what, done, total: None)
+    settings, progress = settings or Counting(), progress or no_progress
     columns = tuple(columns) or ("text", "pair")[: settings.n_sides]
     made_with = {"engine": "spark", "corpus": list(map(str, paths)), "settings": settings.to_json()}
     with (

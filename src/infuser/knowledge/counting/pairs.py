@@ -1,19 +1,20 @@
-"""Which words were seen together, and how often: pairs as sorted numbers.
+"""Which words were seen together, and how often: pairs as sorted numbers, counted and added up.
 
 Nearly all pairs are of two frequent words, whose numbers are below 65,536, so that the two fit into 32 bits, which sort
-in half the time of 64. Frequent and rare pairs are therefore counted apart and come out as runs of their own.
+in half the time of 64. Frequent and rare pairs are therefore counted apart and come out as runs of their own. Runs are
+sparse vectors, which SciPy adds two by two in one walk over both.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain
+from itertools import chain, pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy import sparse
 
-from infuser.knowledge.counting.merging import add_pairs
 from infuser.knowledge.counting.settings import Counting
 from infuser.knowledge.counting.shapes import Encoded, PackedPairs, Pairs
 from infuser.knowledge.counting.words import Vocabulary
@@ -24,6 +25,10 @@ FREQUENT = 1 << 16
 """Words with smaller numbers are frequent; a pair of them is first * FREQUENT + second, in 32 bits."""
 _LEAST_ROOM = 1 << 10
 _AT_ONCE = 1 << 20
+_NO_PAIRS = Pairs(np.zeros(0, np.int64), np.zeros(0, np.int64))
+_WIDTH = (1 << 63) - 1  # wider than any key
+_ADDED_AT_ONCE = 1 << 20  # what fits into the caches, and into memory that is used again and again, is added fastest
+_SAMPLES = 1 << 14
 
 
 def count_pairs(sides: Sequence[Encoded], vocabulary: Vocabulary, settings: Counting, room: int = 1 << 24) -> Pairs:
@@ -179,3 +184,58 @@ def _one_of_each(left: _Sets, right: _Sets, room: int) -> Iterator[tuple[Keys, K
         for begin in range(0, len(rows), max(1, room // size)):
             some = slice(begin, begin + max(1, room // size))
             yield members[some, None], matrix[rows[some]]
+
+
+def add_pairs(runs: Sequence[Pairs]) -> Pairs:
+    """Return the sum of counted pairs."""
+    if len(runs) == 1:
+        return runs[0]
+    ends = max((int(run.keys[-1]) + 1 for run in runs if len(run.keys)), default=0)
+    added = [_add([slice_pairs(run, *borders) for run in runs]) for borders in cut_range(runs, ends, _ADDED_AT_ONCE)]
+    return added[0] if len(added) == 1 else Pairs(*(np.concatenate(parts) for parts in zip(*added, strict=True)))
+
+
+def _add(runs: Sequence[Pairs]) -> Pairs:
+    """Add two by two: adding one after another to a growing sum would be quadratic."""
+    vectors = [_vector(run) for run in runs if len(run.keys)] or [_vector(_NO_PAIRS)]
+    while len(vectors) > 1:
+        pairs = zip(vectors[::2], vectors[1::2], strict=False)
+        vectors = [one + other for one, other in pairs] + (vectors[-1:] if len(vectors) % 2 else [])
+    return Pairs(vectors[0].indices.astype(np.int64, copy=False), vectors[0].data)
+
+
+def _vector(run: Pairs) -> Any:
+    vector = sparse.csr_array((run.counts, run.keys, np.array([0, len(run.keys)])), shape=(1, _WIDTH))
+    vector.has_canonical_format = True  # keys ascend and are distinct: no need to look
+    return vector
+
+
+def leave_out_rare(pairs: Pairs, least: int) -> Pairs:
+    """Return the pairs that were seen at least so often."""
+    if least <= 1:
+        return pairs
+    often = pairs.counts >= least
+    return Pairs(pairs.keys[often], pairs.counts[often])
+
+
+def slice_pairs(run: Pairs, low: int, high: int) -> Pairs:
+    """Return the pairs with keys from `low` up to, not including, `high`."""
+    begin, end = np.searchsorted(run.keys, [low, high])
+    return Pairs(run.keys[begin:end], run.counts[begin:end])
+
+
+def cut_range(runs: Sequence[Pairs], n_keys: int, room: int) -> list[tuple[int, int]]:
+    """Return ranges that cover all keys below `n_keys`, each with at most about `room` rows of the runs."""
+    n_rows = sum(len(run.keys) for run in runs)
+    n_parts = 1 + n_rows // max(room, 1)
+    if n_parts == 1:
+        return [(0, n_keys)]
+    sample = np.sort(np.concatenate([_sample(run.keys, n_rows) for run in runs]))
+    inner = sample[np.arange(1, n_parts) * len(sample) // n_parts]
+    borders = np.unique(np.concatenate([[0], inner, [n_keys]])).tolist()
+    return list(pairwise(borders))
+
+
+def _sample(keys: NDArray[np.int64], n_rows: int) -> NDArray[np.int64]:
+    """Return every so many-th key, enough to tell where they are dense."""
+    return np.array(keys[:: max(1, n_rows // _SAMPLES)])

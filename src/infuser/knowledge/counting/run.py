@@ -1,4 +1,6 @@
-"""A corpus on disk, counted: by worker processes, in bounded memory, and from where it stopped if it was killed.
+"""A corpus counted: in memory at once, or on disk, by worker processes, in bounded memory, and resumed if killed.
+
+On disk it goes like this:
 
 1. Blocks of the corpus become words as numbers, with a list of words of their own each.
 2. All these lists together give the vocabulary.
@@ -12,9 +14,9 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,18 +25,58 @@ import pyarrow as pa
 from infuser.errors import InputError
 from infuser.knowledge.counting.corpus import CorpusBlock, CorpusFile, Format, find_files, read_corpus
 from infuser.knowledge.counting.folder import CountingFolder, open_counting_folder
+from infuser.knowledge.counting.pairs import add_pairs, count_pairs, leave_out_rare
 from infuser.knowledge.counting.run_pairs import Share, add_up, count_groups, group_blocks, most_workers
 from infuser.knowledge.counting.settings import Counting
-from infuser.knowledge.counting.shapes import CorpusCounts, Progress
+from infuser.knowledge.counting.shapes import CorpusCounts, Encoded, Texts
 from infuser.knowledge.counting.texts import read_texts
 from infuser.knowledge.counting.tokens import encode
-from infuser.knowledge.counting.words import choose_words, count_units
+from infuser.knowledge.counting.words import choose_words, count_units, count_words
 from infuser.processes import ReportDone, WorkerPool
+from infuser.progress import Report, no_progress
 from infuser.tables.skipped import Skipped
 
 MEMORY = 2 << 30
 BLOCK = 4 << 20
 _FEW_BYTES = 24 << 20
+_ROWS_AT_ONCE, _CHARACTERS_AT_ONCE = 1 << 14, 1 << 24
+_PAIRS_IN_MEMORY = 1 << 24
+
+
+def count_texts(texts: Iterable[str | tuple[str, str]], settings: Counting | None = None) -> CorpusCounts:
+    """Return how often the words of texts are seen, alone and together; the unit "pair" wants pairs of texts."""
+    settings = settings or Counting()
+    if isinstance(texts, str):
+        raise InputError("count_texts takes a list of texts, not one string.")
+    encoded: list[tuple[Encoded, ...]] = []
+    batch: list[tuple[str, ...]] = []
+    n_texts = n_characters = 0
+    for text in texts:
+        row = (text,) if isinstance(text, str) else tuple(text)
+        if len(row) != settings.n_sides:
+            wanted = "two texts" if settings.n_sides == 2 else "one text"
+            raise InputError(f"Row {n_texts} has {len(row)} texts; the unit {settings.unit!r} wants {wanted} in a row.")
+        n_texts += 1
+        batch.append(row)
+        n_characters += sum(map(len, row))
+        if len(batch) == _ROWS_AT_ONCE or n_characters > _CHARACTERS_AT_ONCE:
+            encoded.append(_encode_rows(batch, settings))
+            batch, n_characters = [], 0
+    if batch:
+        encoded.append(_encode_rows(batch, settings))
+    vocabulary = choose_words(lambda: map(count_words, encoded), settings, _PAIRS_IN_MEMORY)
+    pairs = add_pairs([count_pairs(sides, vocabulary, settings, _PAIRS_IN_MEMORY) for sides in encoded])
+    return CorpusCounts(
+        settings,
+        *vocabulary,
+        sum(count_units(sides, settings) for sides in encoded),
+        *leave_out_rare(pairs, settings.min_pairs),
+        {"n_texts": n_texts, "n_tokens": sum(side.n_words for sides in encoded for side in sides)},
+    )
+
+
+def _encode_rows(batch: Sequence[tuple[str, ...]], settings: Counting) -> tuple[Encoded, ...]:
+    return encode([Texts.of([row[side] for row in batch]) for side in range(settings.n_sides)], settings)
 
 
 @contextmanager
@@ -49,7 +91,7 @@ def count_corpus(
     workers: int | None = None,
     strict: bool = False,
     restart: bool = False,
-    progress: Progress | None = None,
+    progress: Report | None = None,
 ) -> Iterator[CorpusCounts]:
     """Count a corpus and yield what was found; the pairs lie in the folder `work` until it is removed at the end.
 
@@ -58,7 +100,7 @@ def count_corpus(
     (None: one per core that memory allows, 0: this one), `memory` how many bytes all of them may take. A run that was
     killed goes on when it is made again.
     """
-    settings, progress = settings or Counting(), progress or _no_progress
+    settings, progress = settings or Counting(), progress or no_progress
     columns = tuple(columns) or ("text", "pair")[: settings.n_sides]
     if len(columns) != settings.n_sides:
         raise InputError(f"The unit {settings.unit!r} reads {settings.n_sides} column(s), but {columns} were given.")
@@ -104,7 +146,7 @@ def _encode_blocks(
     settings: Counting,
     strict: bool,
     pool: WorkerPool,
-    progress: Progress,
+    progress: Report,
 ) -> int:
     """Make the words of every block that has none yet, and return how many blocks there are."""
     n_bytes = n_blocks = n_new = 0
@@ -129,36 +171,36 @@ def _encode_blocks(
             n_new += 1
             yield block
 
-    work = _Encode(folder, tuple(columns), settings, strict)
+    work = partial(_encode_block, folder, tuple(columns), settings, strict)
     for _ in pool.map_unordered(unfinished(), work, report, doing="read the corpus"):
         pass
     folder.remove_blocks(n_blocks)  # of a corpus that was longer before
     return n_blocks
 
 
-@dataclass(frozen=True)
-class _Encode:
-    folder: CountingFolder
-    columns: tuple[str, ...]
-    settings: Counting
-    strict: bool
+def _encode_block(
+    folder: CountingFolder,
+    columns: tuple[str, ...],
+    settings: Counting,
+    strict: bool,
+    block: CorpusBlock,
+    report: ReportDone,
+) -> None:
+    skipped = Skipped(strict)
+    texts = read_texts(block, columns, skipped)
+    sides = encode(texts, settings)
+    about = {
+        "crc": zlib.crc32(block.block.data),
+        "n_texts": texts[0].n_texts,
+        "n_tokens": sum(side.n_words for side in sides),
+        "n_units": count_units(sides, settings),
+        "skipped": {"rows": skipped.n, "first": skipped.first},
+    }
+    folder.save_block(block.number, sides, about)
+    report(len(block.block.data))
 
-    def __call__(self, block: CorpusBlock, report: ReportDone) -> None:
-        skipped = Skipped(self.strict)
-        texts = read_texts(block, self.columns, skipped)
-        sides = encode(texts, self.settings)
-        about = {
-            "crc": zlib.crc32(block.block.data),
-            "n_texts": texts[0].n_texts,
-            "n_tokens": sum(side.n_words for side in sides),
-            "n_units": count_units(sides, self.settings),
-            "skipped": {"rows": skipped.n, "first": skipped.first},
-        }
-        self.folder.save_block(block.number, sides, about)
-        report(len(block.block.data))
 
-
-def _choose_words(folder: CountingFolder, n_blocks: int, settings: Counting, share: Share, progress: Progress) -> None:
+def _choose_words(folder: CountingFolder, n_blocks: int, settings: Counting, share: Share, progress: Report) -> None:
     if folder.has_words():
         return
     folder.remove("pairs-*", "part-*")
@@ -192,7 +234,3 @@ def _nothing(files: Sequence[CorpusFile], abouts: Sequence[dict[str, Any]]) -> I
     why = f" {skipped['rows']:,} rows cannot be read: {skipped['first'][0]}." if skipped["rows"] else ""
     named = ", ".join(file.path for file in files[:3])
     return InputError(f"There is not one word in {named}{' ...' if len(files) > 3 else ''}.{why}")
-
-
-def _no_progress(what: str, done: int, total: int | None) -> None:
-    pass

@@ -12,12 +12,12 @@ from numpy.typing import NDArray
 
 from infuser.errors import InputError
 from infuser.knowledge.counting.folder import CountingFolder
-from infuser.knowledge.counting.merging import add_pairs, leave_out_rare
-from infuser.knowledge.counting.pairs import count_runs
+from infuser.knowledge.counting.pairs import add_pairs, count_runs, leave_out_rare
 from infuser.knowledge.counting.settings import Counting
-from infuser.knowledge.counting.shapes import Chained, PackedPairs, Progress, RowKeys
+from infuser.knowledge.counting.shapes import Chained, PackedPairs, RowKeys
 from infuser.knowledge.counting.words import Vocabulary
 from infuser.processes import ReportDone, WorkerPool
+from infuser.progress import Report
 
 LEAST_MEMORY = 400_000_000
 _PROCESS = 160 << 20  # what a process with NumPy, SciPy and Arrow takes before it does anything
@@ -73,7 +73,7 @@ def count_groups(
     settings: Counting,
     share: Share,
     pool: WorkerPool,
-    progress: Progress,
+    progress: Report,
 ) -> list[str]:
     """Count the pairs of every group that is not counted yet, and return the names of all runs."""
     todo = [blocks for blocks in groups if folder.n_runs(_group(blocks)) is None]
@@ -109,7 +109,7 @@ def _group(blocks: range) -> str:
 
 
 def add_up(
-    folder: CountingFolder, names: Sequence[str], settings: Counting, share: Share, pool: WorkerPool, progress: Progress
+    folder: CountingFolder, names: Sequence[str], settings: Counting, share: Share, pool: WorkerPool, progress: Report
 ) -> tuple[RowKeys, Chained]:
     """Return keys and counts of all pairs that are kept: in memory if they fit, else mapped from disk."""
     # one after another: there may be more runs than files that can be open

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from infuser.knowledge.arrays import begins_of
 from infuser.knowledge.counting.settings import Counting
-
-Progress = Callable[[str, int, int | None], None]
-"""Called with what is done now, how much of it is done, and of how much (None if unknown)."""
 
 
 class Texts(NamedTuple):
@@ -35,9 +33,7 @@ class Texts(NamedTuple):
     def of(cls, texts: Sequence[str | bytes]) -> Texts:
         """Hold these texts."""
         encoded = [text if isinstance(text, bytes) else text.encode("utf-8", "replace") for text in texts]
-        starts = np.zeros(len(encoded) + 1, np.int64)
-        np.cumsum([len(one) + 1 for one in encoded], out=starts[1:])
-        return cls(b"".join(one + b"\n" for one in encoded), starts)
+        return cls(b"".join(one + b"\n" for one in encoded), begins_of([len(one) + 1 for one in encoded]))
 
 
 class Encoded(NamedTuple):

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from infuser.knowledge.arrays import begins_of, join_ranges
 from infuser.knowledge.counting.settings import Counting
 from infuser.knowledge.counting.shapes import Encoded, Texts
 from infuser.words import find_words
@@ -91,10 +92,7 @@ def _words_of(coded: pa.DictionaryArray) -> tuple[pa.Array, NDArray[np.int32], N
     flat[at[plain]] = numbers[:n_plain]
     flat[np.repeat(~plain, n_words)] = numbers[n_plain:]
     repeats = n_words[ids]
-    firsts = np.zeros(len(ids) + 1, np.int64)
-    np.cumsum(repeats, out=firsts[1:])
-    within = np.arange(firsts[-1]) - np.repeat(firsts[:-1], repeats)
-    return merged.dictionary, flat[np.repeat(at[ids], repeats) + within], firsts
+    return merged.dictionary, flat[join_ranges(at[ids], repeats)], begins_of(repeats)
 
 
 def _find_in_each(pieces: Sequence[str]) -> tuple[list[str], NDArray[np.int64]]:
@@ -121,9 +119,7 @@ def _keep_units(side: Encoded, wanted: NDArray[np.bool_]) -> Encoded:
         return side
     lengths = np.diff(side.starts)
     ids = side.ids[np.repeat(wanted, lengths)]
-    starts = np.zeros(int(wanted.sum()) + 1, np.int64)
-    np.cumsum(lengths[wanted], out=starts[1:])
-    return Encoded(side.words, ids, starts, len(ids))
+    return Encoded(side.words, ids, begins_of(lengths[wanted]), len(ids))
 
 
 def _distinct(side: Encoded) -> Encoded:

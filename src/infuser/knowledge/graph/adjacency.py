@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from infuser.knowledge.arrays import begins_of, join_ranges
 from infuser.knowledge.artifact import Parts
 
 Numbers = NDArray[np.int64]
@@ -59,10 +60,7 @@ class Adjacency:
         """Return the places of all entries of these entities, and for each entry which of `nodes` has it."""
         begins = self.begins[nodes]
         degrees = self.begins[nodes + 1] - begins
-        owners = np.repeat(np.arange(len(nodes)), degrees)
-        places = np.arange(len(owners))
-        places += np.repeat(begins - (np.cumsum(degrees) - degrees), degrees)
-        return places, owners
+        return join_ranges(begins, degrees), np.repeat(np.arange(len(nodes)), degrees)
 
     def among(self, nodes: NDArray[Any]) -> Between:
         """Return the edges between any two of these entities (ascending, each once), each edge once.
@@ -91,7 +89,7 @@ class Adjacency:
         neighbours = self.neighbours[begin:end]
         first, last = (np.searchsorted(neighbours, nodes[others], side=side) for side in ("left", "right"))
         n_edges = last - first
-        place = np.arange(n_edges.sum()) + np.repeat(begin + first - (np.cumsum(n_edges) - n_edges), n_edges)
+        place = join_ranges(begin + first, n_edges)
         return Between(np.full(len(place), hub), np.repeat(others, n_edges), place)
 
 
@@ -106,11 +104,9 @@ def lay_out(
     again = (rows == neighbours) & (kinds & 1 == 1)
     if again.any():
         order = order[~again[order]]
-    begins = np.zeros(n_entities + 1, np.int64)
-    np.cumsum(np.bincount(rows[order], minlength=n_entities), out=begins[1:])
     weighs_one = bool((weights == 1).all())
     return {
-        "edges.begins": begins,
+        "edges.begins": begins_of(np.bincount(rows[order], minlength=n_entities)),
         "edges.neighbours": neighbours[order],
         "edges.kinds": kinds[order].astype(np.min_scalar_type(int(kinds.max(initial=0)))),
         "edges.weights": weights[:0] if weighs_one else weights[order >> 1],

@@ -15,14 +15,14 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from infuser.errors import SourceError
-from infuser.knowledge.artifact import number_strings
+from infuser.knowledge.arrays import number_strings
 from infuser.knowledge.facts import ENTITIES, TRIPLES
 from infuser.knowledge.graph.adjacency import Adjacency, lay_out
 from infuser.knowledge.graph.entity_table import in_slices, lay_out_entities, names_to_find, strings_of
 from infuser.knowledge.graph.landmarks import choose_landmarks, find_components, measure
 from infuser.knowledge.graph.store import GraphStore
 from infuser.knowledge.names.gazetteer import Gazetteer
-from infuser.progress import Report
+from infuser.progress import Report, no_progress
 from infuser.tables.skipped import BATCH
 
 
@@ -41,7 +41,7 @@ def build_graph(
     """
     if n_landmarks < 0:
         raise SourceError(f"n_landmarks={n_landmarks} cannot be used; it must be 0 or more.")
-    report = progress or (lambda phase, done, total: None)
+    report = progress or no_progress
     read = _read(facts, report)
     report("numbering entities", 0, None)
     ids, codes = _number(read)

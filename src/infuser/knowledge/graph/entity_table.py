@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from infuser.knowledge.artifact import Strings
+from infuser.knowledge.arrays import Strings, begins_of
 from infuser.tables.skipped import BATCH
 
 Numbers = NDArray[np.int64]
@@ -126,8 +126,7 @@ def _grouped(owners: NDArray[Any], strings: pa.ChunkedArray, n_entities: int) ->
     keys = owners.astype(np.int64) * max(len(strings), 1) + codes
     once = np.sort(np.unique(keys, return_index=True)[1])
     order = once[np.argsort(owners[once], kind="stable")]
-    begins = np.zeros(n_entities + 1, np.int64)
-    np.cumsum(np.bincount(owners[once].astype(np.int64), minlength=n_entities), out=begins[1:])
+    begins = begins_of(np.bincount(owners[once].astype(np.int64), minlength=n_entities))
     return begins, strings.take(pa.array(order))
 
 

@@ -81,13 +81,13 @@ def _step(adjacency: Adjacency, front: NDArray[np.uint64], active: NDArray[np.in
     """Return for each entity the bits of its neighbours."""
     reached = np.zeros_like(front)
     if adjacency.degrees(active).sum() * 8 < len(adjacency.neighbours):  # few give: push
-        for some in _portions(adjacency.degrees(active)):
+        for some in portions(adjacency.degrees(active), _AT_ONCE):
             places, owners = adjacency.entries(active[some])
             np.bitwise_or.at(reached, adjacency.neighbours[places], front[active[some]][owners])
         return reached
     takers = np.flatnonzero(np.diff(adjacency.begins))  # many give: everybody who has neighbours pulls
     begins = adjacency.begins[takers]
-    for some in _portions(adjacency.degrees(takers)):
+    for some in portions(adjacency.degrees(takers), _AT_ONCE):
         first, last = begins[some.start], adjacency.begins[takers[some.stop - 1] + 1]
         given = front[adjacency.neighbours[first:last]]
         reached[takers[some]] = np.bitwise_or.reduceat(given, begins[some] - first)
@@ -105,8 +105,8 @@ def _note(near: NDArray[np.uint8], front: NDArray[np.uint64], active: NDArray[np
         near[some] = rows
 
 
-def _portions(sizes: NDArray[np.int64]) -> list[slice]:
-    """Cut a list of things of these sizes into portions of bearable size."""
-    cuts = np.flatnonzero(np.diff(np.cumsum(sizes) // _AT_ONCE)) + 1
+def portions(sizes: NDArray[np.int64], at_once: int) -> list[slice]:
+    """Cut a list of things of these sizes into portions of about `at_once` in all."""
+    cuts = np.flatnonzero(np.diff(np.cumsum(sizes) // at_once)) + 1
     borders = [0, *cuts.tolist(), len(sizes)]
     return [slice(one, other) for one, other in pairwise(borders) if other > one]

@@ -26,7 +26,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from infuser.errors import SourceError
-from infuser.knowledge.artifact import Parts, key_in, make_trie, whole
+from infuser.knowledge.arrays import begins_of, key_in, make_trie
+from infuser.knowledge.artifact import Parts, whole
 from infuser.words import find_pieces, fold
 
 _LINE_BREAK = re.compile(r"\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
@@ -67,8 +68,7 @@ class Gazetteer:
         pieces, lengths, vocabulary = _number_pieces(names, fold_case=fold_case, fold_accents=fold_accents)
         edges, last = _grow(pieces, lengths)
         order = np.argsort(last, kind="stable")
-        ends = np.zeros(len(edges) + 2, np.int64)
-        np.cumsum(np.bincount(last, minlength=len(edges) + 1), out=ends[1:])
+        ends = begins_of(np.bincount(last, minlength=len(edges) + 1))
         kind = np.int32 if len(last) < 2**31 else np.int64
         parts = {"vocabulary": vocabulary, "edges": edges, "ends": ends.astype(kind), "names": order.astype(kind)}
         return cls(parts, fold_case=fold_case, fold_accents=fold_accents)
@@ -110,10 +110,11 @@ class Gazetteer:
     def _find(self, pieces: list[str], borders: list[int], overlaps: bool) -> list[list[NameMatch]]:
         """Return the mentions in texts that are cut into pieces, each text between two borders."""
         if len(self._numbers) > _MOST_REMEMBERED:
-            self._numbers, self._names_of = self._numbers.anew(), self._names_of.anew()
+            self._numbers.clear()
+            self._names_of.clear()
         numbers = np.fromiter(map(self._numbers.__getitem__, pieces), np.int64, len(pieces))
-        place = np.zeros(len(pieces) + 1, np.int64)  # piece to its first character, counted through all texts
-        np.cumsum(np.fromiter(map(len, pieces), np.int64, len(pieces)), out=place[1:])
+        # piece to its first character, counted through all texts
+        place = begins_of(np.fromiter(map(len, pieces), np.int64, len(pieces)))
         begins = place[borders]
         starts, ends = place[:-1] + (numbers & 1), place[1:]  # without the space that a piece may begin with
         gaps = np.flatnonzero(numbers == _GAP)
@@ -163,16 +164,13 @@ class _Numbers(dict[str, int]):
     """Piece of a text to its number; each distinct piece is folded and looked up once."""
 
     def __init__(self, vocabulary: marisa_trie.Trie, fold_case: bool, fold_accents: bool) -> None:
-        super().__init__({_END: _NEVER})
+        super().__init__()
         self._vocabulary, self._case, self._accents = vocabulary, fold_case, fold_accents
-
-    def anew(self) -> Self:
-        return type(self)(self._vocabulary, self._case, self._accents)
 
     def __missing__(self, piece: str) -> int:
         word = piece.removeprefix(" ")
         if not word or word.isspace():
-            number = _GAP if _is_gap(piece) else _NEVER
+            number = _GAP if piece != _END and _is_gap(piece) else _NEVER
         else:
             number = key_in(self._vocabulary, fold(word, case=self._case, accents=self._accents))
             if number != _NEVER:
@@ -187,9 +185,6 @@ class _NamesOf(dict[int, tuple[int, ...]]):
     def __init__(self, ends: NDArray[np.int64], names: NDArray[np.int64]) -> None:
         super().__init__()
         self._ends, self._names = ends, names
-
-    def anew(self) -> Self:
-        return type(self)(self._ends, self._names)
 
     def __missing__(self, node: int) -> tuple[int, ...]:
         self[node] = names = tuple(self._names[self._ends[node] : self._ends[node + 1]].tolist())

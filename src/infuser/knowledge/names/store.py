@@ -9,7 +9,8 @@ from typing import NamedTuple, Self
 
 import numpy as np
 
-from infuser.knowledge.artifact import Array, Folder, Strings, write_folder
+from infuser.knowledge.arrays import Strings
+from infuser.knowledge.artifact import Array, Folder, write_folder
 from infuser.knowledge.names.gazetteer import Gazetteer
 
 KIND = "gazetteer"

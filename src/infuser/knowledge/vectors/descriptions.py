@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import Literal, NamedTuple
 
 from infuser.errors import InputError
-from infuser.knowledge.artifact import Strings, kind_of, whole
+from infuser.knowledge.arrays import Strings
+from infuser.knowledge.artifact import kind_of, whole
 from infuser.knowledge.facts import ENTITIES
 from infuser.knowledge.graph.store import KIND as GRAPH
 from infuser.knowledge.graph.store import GraphStore

@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from infuser.errors import InputError, SourceError
-from infuser.knowledge.artifact import Folder, Parts, check_place, key_in, number_strings, whole, write_folder
+from infuser.knowledge.arrays import key_in, number_strings
+from infuser.knowledge.artifact import Folder, Parts, check_place, whole, write_folder
 
 KIND = "vectors"
 Floats = NDArray[np.float32]
