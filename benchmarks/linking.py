@@ -37,11 +37,12 @@ from infuser.knowledge.readers.wikidata_small import read_wikidata_small
 from infuser.knowledge.readers.wordnet import read_synsets
 from infuser.knowledge.vectors.descriptions import Described
 from infuser.linking.description_vectors import DescriptionVectors, build_from_descriptions
+from infuser.linking.evaluation import entity_totals, most_frequent, prior_only
 from infuser.linking.examples import LinkedText, link_examples
 from infuser.linking.inference import find_mentions
 from infuser.linking.mentions import Mention
 from infuser.linking.readers import read_links
-from infuser.linking.scores import entity_totals, most_frequent, prior_only, score_links
+from infuser.linking.scores import score_links
 from infuser.linking.self_supervision import SelfSupervision, UnambiguousTexts
 from infuser.linking.training import train_linker
 from infuser.linking.windows import window_linked

@@ -14,8 +14,9 @@ import torch
 import infuser
 from infuser import Candidates, EntityVectors, Kar, KnowledgeBase, TrainSettings, find_mentions, infuse
 from infuser.linking.description_vectors import encode_descriptions
+from infuser.linking.evaluation import prior_only
 from infuser.linking.examples import link_examples
-from infuser.linking.scores import prior_only, score_links
+from infuser.linking.scores import score_links
 from infuser.linking.training import train_linker
 
 parser = argparse.ArgumentParser(description=__doc__)

@@ -8,9 +8,10 @@ import pytest
 from cli.small_linkers import linked_rows, save_linker
 
 from infuser.errors import CheckpointError, InputError
+from infuser.linking.evaluation import evaluate_linker, prior_only
 from infuser.linking.examples import LinkedText, check_entities
 from infuser.linking.inference import choose_base, find_mentions, load_linker
-from infuser.linking.scores import evaluate_linker, prior_only, score_links
+from infuser.linking.scores import score_links
 from infuser.types import Span
 
 GOLD = [

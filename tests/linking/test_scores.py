@@ -8,9 +8,10 @@ import pytest
 
 from infuser.errors import InputError
 from infuser.knowledge.candidates.store import build_candidates, mentions_of
+from infuser.linking.evaluation import entity_totals, most_frequent, prior_only
 from infuser.linking.examples import LinkedText
 from infuser.linking.mentions import Mention, ScoredCandidate
-from infuser.linking.scores import LinkCounts, entity_totals, most_frequent, prior_only, score_links
+from infuser.linking.scores import LinkCounts, score_links
 from infuser.sources.candidates import Candidates
 from infuser.types import Span
 

@@ -126,8 +126,8 @@ def evaluate(
       infuser linker evaluate runs/linker/model test.jsonl
     """
     with loading("the model"):
+        from infuser.linking.evaluation import evaluate_linker
         from infuser.linking.inference import choose_base, load_linker
-        from infuser.linking.scores import evaluate_linker
 
         infused = load_linker(model)
     chosen = choose_base(infused.sources, base)

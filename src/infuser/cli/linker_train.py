@@ -76,7 +76,7 @@ def train(
         from infuser.hosts.checkpoints import find_checkpoint, is_infused
         from infuser.infused import infuse
         from infuser.linking import training
-        from infuser.linking.scores import evaluate_linker
+        from infuser.linking.evaluation import evaluate_linker
         from infuser.methods import Kar
 
         method = Kar(layers=None if layer is None else {base.name: layer}, threshold=threshold)

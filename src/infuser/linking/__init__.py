@@ -15,6 +15,6 @@
 |                     |                                                                                          |
 | mentions            | Mention: a stretch of text, its entity, score and candidates                             |
 | inference           | find_mentions: texts of any length and number, linked                                    |
-| scores              | strict scores of a linker, and those of linkers that read no text                        |
+| scores, evaluation  | strict scores, and those of linkers that read no text                                    |
 | spacy_component     | a linker inside a spaCy pipeline                                                         |
 """
