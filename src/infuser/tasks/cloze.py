@@ -19,11 +19,10 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from infuser.errors import InputError
 from infuser.hosts import answering
-from infuser.progress import progress_bar
 from infuser.signals import Collator
 from infuser.tasks.lama_readers import MASK, read_texts
 from infuser.tasks.masked_words import check_masked_head, logits_at
-from infuser.training.steps import make_accelerator
+from infuser.training.evaluation import share_batches
 from infuser.types import Annotations
 
 CUT_OFF = "the mask was cut off"
@@ -136,30 +135,24 @@ def _answers(
 
     The texts of a batch have gaps of one size.
     """
-    accelerator = make_accelerator("no")
-    model.to(accelerator.device)
     tokenizer = collator.tokenizer
     batches: list[list[_Prompt]] = []
     for prompt in sorted(prompts, key=lambda one: (one.n_pieces, -len(one.example["text"]))):
         if not batches or len(batches[-1]) == batch_size or batches[-1][0].n_pieces != prompt.n_pieces:
             batches.append([])
         batches[-1].append(prompt)
-    mine = batches[accelerator.process_index :: accelerator.num_processes]
-    shown = None if accelerator.is_main_process else False
-    with progress_bar("filling gaps", sum(map(len, mine)), unit="texts", shown=shown) as bar:
-        for prompts in mine:
-            n_pieces = prompts[0].n_pieces
-            examples = _annotated(collator, [one.example for one in prompts])
-            batch = collator([with_gap(example, str(tokenizer.mask_token), n_pieces) for example in examples])
-            masks = batch["input_ids"] == tokenizer.mask_token_id
-            whole = masks.sum(dim=1) >= n_pieces  # (batch,)
-            gap = masks & (masks.cumsum(dim=1) <= n_pieces) & whole[:, None]
-            kept = [one.place for one, stays in zip(prompts, whole.tolist(), strict=True) if stays]
-            if kept:
-                on_device = {name: tensor.to(accelerator.device) for name, tensor in batch.items()}
-                logits = logits_at(model, on_device, gap.to(accelerator.device))
-                yield kept, logits.view(len(kept), n_pieces, -1)
-            bar.advance(len(prompts))
+    for prompts in share_batches(model, batches, "filling gaps", unit="texts"):
+        n_pieces = prompts[0].n_pieces
+        examples = _annotated(collator, [one.example for one in prompts])
+        batch = collator([with_gap(example, str(tokenizer.mask_token), n_pieces) for example in examples])
+        masks = batch["input_ids"] == tokenizer.mask_token_id
+        whole = masks.sum(dim=1) >= n_pieces  # (batch,)
+        gap = masks & (masks.cumsum(dim=1) <= n_pieces) & whole[:, None]
+        kept = [one.place for one, stays in zip(prompts, whole.tolist(), strict=True) if stays]
+        if kept:
+            on_device = {name: tensor.to(model.device) for name, tensor in batch.items()}
+            logits = logits_at(model, on_device, gap.to(model.device))
+            yield kept, logits.view(len(kept), n_pieces, -1)
 
 
 def _annotated(collator: Collator, examples: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any]]:

@@ -11,7 +11,6 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from infuser.progress import progress_bar
 from infuser.types import PAIR_BREAK, Span
 from infuser.words import Word, find_words
 
@@ -105,31 +104,26 @@ def read_windows(
     batch_size: int,
 ) -> list[PassageAnswer]:
     """Return the best answer in each window; several processes share the work, and each gets all of it."""
-    import torch
+    from accelerate.utils import gather_object
 
     from infuser.hosts import answering
-    from infuser.training.steps import make_accelerator
+    from infuser.training.evaluation import share_batches
 
-    accelerator = make_accelerator("no")
-    model.to(accelerator.device)
     by_length = sorted(range(len(windows)), key=lambda place: len(windows[place]["pair"]))  # less padding
-    mine = by_length[accelerator.process_index :: accelerator.num_processes]
-    table = torch.zeros(len(windows), 3)  # score, first and last character; rows of other processes stay zero
-    shown = None if accelerator.is_main_process else False
-    with answering(model), progress_bar("reading passages", len(mine), unit="passages", shown=shown) as bar:
-        for begin in range(0, len(mine), batch_size):
-            places = mine[begin : begin + batch_size]
-            table[places] = _read_batch(model, collator, [windows[place] for place in places], max_answer_tokens)
-            bar.advance(len(places))
-    gathered = accelerator.reduce(table.to(accelerator.device), "sum").tolist()
-    return [
-        PassageAnswer(score, window["pair"][int(start) : int(end)])
-        for (score, start, end), window in zip(gathered, windows, strict=True)
-    ]
+    batches = [by_length[begin : begin + batch_size] for begin in range(0, len(windows), batch_size)]
+    found: list[tuple[int, PassageAnswer]] = []
+    with answering(model):
+        for places in share_batches(model, batches, "reading passages", unit="passages"):
+            answers = _read_batch(model, collator, [windows[place] for place in places], max_answer_tokens)
+            found += zip(places, answers, strict=True)
+    known: dict[int, PassageAnswer] = dict(gather_object(found))
+    return [known[place] for place in range(len(windows))]
 
 
-def _read_batch(model: PreTrainedModel, collator: Collator, windows: Sequence[Window], max_tokens: int) -> Tensor:
-    """Return score, first and last character of the best answer in each window, (windows, 3)."""
+def _read_batch(
+    model: PreTrainedModel, collator: Collator, windows: Sequence[Window], max_tokens: int
+) -> list[PassageAnswer]:
+    """Return the best answer in each window."""
     import torch
 
     words = [find_words(window["pair"]) for window in windows]
@@ -137,13 +131,14 @@ def _read_batch(model: PreTrainedModel, collator: Collator, windows: Sequence[Wi
     batch, ranges = collator.place(windows, spans)
     out: Any = model(**{name: tensor.to(model.device) for name, tensor in batch.items()})
     logits = torch.stack((out.start_logits, out.end_logits), dim=1).float().cpu()  # (windows, 2, seq)
-    rows = zip(logits, words, ranges, _first_tokens(batch), strict=True)
-    return torch.tensor([_best(*row, max_tokens) for row in rows])
+    best = [_best(*row, max_tokens) for row in zip(logits, words, ranges, _first_tokens(batch), strict=True)]
+    rows = zip(best, windows, strict=True)
+    return [PassageAnswer(score, window["pair"][start:end]) for (score, start, end), window in rows]
 
 
 def _best(
     logits: Tensor, words: Sequence[Word], ranges: Sequence[Range], none: int, max_tokens: int
-) -> tuple[float, float, float]:
+) -> tuple[float, int, int]:
     """Return the score of the best run of words that the encoder has read, against none, and where it stands."""
     import torch
 

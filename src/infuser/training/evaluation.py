@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from infuser.errors import InputError
+from infuser.progress import progress_bar
 from infuser.stats.metrics import get_metric
 from infuser.training.steps import Collate, Example, Precision, loader, make_accelerator
+
+Item = TypeVar("Item")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +56,20 @@ def logits_of(
 ) -> np.ndarray[Any, Any]:
     """Return the model's logits on examples with or without labels, (examples, classes)."""
     return _answers(model, examples, collate, batch_size)[0]
+
+
+def share_batches(
+    model: nn.Module, batches: Sequence[Sequence[Item]], title: str, *, unit: str
+) -> Iterator[Sequence[Item]]:
+    """Yield the batches that this process reads, of several that were launched together; the first shows a bar."""
+    accelerator = make_accelerator("no")
+    model.to(accelerator.device)
+    mine = batches[accelerator.process_index :: accelerator.num_processes]
+    shown = None if accelerator.is_main_process else False
+    with progress_bar(title, sum(map(len, mine)), unit=unit, shown=shown) as bar:
+        for batch in mine:
+            yield batch
+            bar.advance(len(batch))
 
 
 def _answers(
