@@ -203,7 +203,7 @@ class SemEval2010Task8(RelationClassification):
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
-        """Class 0 is "Other", then come the two directions of each relation; `semeval_f1` counts on that order."""
+        """Class 0 is "Other", then come the two directions of each relation; "semeval-f1" counts on that order."""
         return (_OTHER, *_DIRECTED)
 
     def _of_file(self, part: str) -> Iterator[RelationText]:
@@ -245,15 +245,11 @@ def _f1_of_relations(counts: ClassCounts) -> Floats:
     return ratio((ratio(2 * right, predicted + gold) * asked).sum(axis=1), asked.sum(axis=1))
 
 
-_weighted_f1 = of_classes(_f1_of_relations)
+def _semeval_f1(logits: Array, labels: Array) -> float:
+    return float(of_classes(_f1_of_relations)(logits, labels, np.ones((1, len(labels))))[0])
 
 
-def semeval_f1(logits: Array, labels: Array) -> float:
-    """Return the official score of SemEval-2010 task 8, see `_f1_of_relations`."""
-    return float(_weighted_f1(logits, labels, np.ones((1, len(labels))))[0])
-
-
-METRICS["semeval-f1"] = Metric("semeval-f1", semeval_f1, _weighted_f1)
+METRICS["semeval-f1"] = Metric("semeval-f1", _semeval_f1, of_classes(_f1_of_relations))
 
 
 class _NoSkipping(Skipped):

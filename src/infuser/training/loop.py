@@ -31,6 +31,7 @@ from infuser.training.steps import (
     Precision,
     StepPlan,
     StepReport,
+    loss_of,
     make_accelerator,
     parameter_groups,
     prepared,
@@ -190,9 +191,8 @@ def train(
         reporter(progress if accelerator.is_main_process else False, n_steps) as report,
         spectral.on(model) if spectral else nullcontext(),
     ):
-        all_made_with = {**_made_with(settings, model, examples, dev, n_processes), **(made_with or {})}
-        all_made_with["spectral"] = asdict(spectral) if spectral else None
-        store = CheckpointStore(out, accelerator, model, optimizer, all_made_with)
+        decides = _made_with(settings, model, examples, dev, n_processes, spectral) | dict(made_with or {})
+        store = CheckpointStore(out, accelerator, model, optimizer, decides)
         if found := store.open(resume=resume):
             run, best_weights = TrainResult.from_json(found.facts["run"]), found.tensors.get("best")
         n_left = 0 if found and found.facts["finished"] else n_steps - run.steps
@@ -210,7 +210,7 @@ def train(
             for number, (batch, share) in enumerate(batches, start=1):
                 # gradients travel between processes once per step, with its last batch
                 with nullcontext() if number == len(batches) else accelerator.no_sync(wrapped):
-                    loss_of_batch, parts = _loss(wrapped, send_to_device(batch, accelerator.device))
+                    loss_of_batch, parts = loss_of(wrapped, send_to_device(batch, accelerator.device))
                     part = share * loss_of_batch
                     accelerator.backward(part * n_processes)  # because gradients are averaged over processes
                 shares.append(part.detach())
@@ -275,20 +275,18 @@ def _made_with(
     examples: Sequence[Example],
     dev: Sequence[Example] | None,
     n_processes: int,
+    spectral: Spectral | None,
 ) -> dict[str, Any]:
     """Return all that decides the result; only a run in which all of it is the same may resume."""
     made_with = asdict(settings)
     del made_with["n_workers"], made_with["checkpoint_every"]
-    data = {"examples": examples_digest(examples), "dev": examples_digest(dev) if dev is not None else None}
-    return {**made_with, **data, "weights": weights_digest(model), "n_processes": n_processes}
-
-
-def _loss(model: Any, batch: Mapping[str, Tensor]) -> tuple[Tensor, Mapping[str, Tensor]]:
-    """Return the loss and, if the model returns them, its parts by name."""
-    out = model(**batch)
-    if out.loss is None:
-        raise InputError(f"The model gave no loss for a batch of {sorted(batch)}. Let collate add 'labels'.")
-    return out.loss, getattr(out, "parts", None) or {}
+    return made_with | {
+        "examples": examples_digest(examples),
+        "dev": examples_digest(dev) if dev is not None else None,
+        "weights": weights_digest(model),
+        "n_processes": n_processes,
+        "spectral": asdict(spectral) if spectral else None,
+    }
 
 
 def _check_finite(loss: float, norm: float, step: int, settings: TrainSettings) -> None:

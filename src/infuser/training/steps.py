@@ -110,6 +110,14 @@ def loader(examples: Sequence[Example], collate: Collate, n_workers: int, **batc
     return DataLoader(examples, collate_fn=collate, num_workers=n_workers, generator=generator, **batching)  # type: ignore[arg-type]
 
 
+def loss_of(model: Any, batch: Mapping[str, Tensor]) -> tuple[Tensor, Mapping[str, Tensor]]:
+    """Return the loss and, if the model returns them, its parts by name."""
+    out = model(**batch)
+    if out.loss is None:
+        raise InputError(f"The model gave no loss for a batch of {sorted(batch)}. Let collate add 'labels'.")
+    return out.loss, getattr(out, "parts", None) or {}
+
+
 def parameter_groups(model: nn.Module, rate: float, new_rate: float, decay: float) -> list[dict[str, Any]]:
     """Return the trained weights grouped by learning rate and decay; `set_learning_rates` scales "highest"."""
     decayed, spared, new = [], [], []
