@@ -19,7 +19,7 @@ from matplotlib.image import imread
 from infuser.analysis.explanation import Explanation
 from infuser.reports import write_explanation
 from infuser.reports.charts import bar, bar_chart
-from infuser.reports.grids import heat_map, png
+from infuser.reports.grids import Panel, heat_map, png
 from infuser.reports.page import document, look_css, look_js
 
 if TYPE_CHECKING:
@@ -52,13 +52,13 @@ def test_hover_values_are_those_of_the_matrices(
 @pytest.mark.parametrize("largest", [0.0, 3.2767, 3.2768, 1234.5678])
 def test_large_values_travel_with_four_decimals_too(largest: float, values_of: Values) -> None:
     values = np.array([[largest, -largest], [0.00005, -0.12345]])
-    drawn = heat_map(values, ["a", "b"], ["c", "d"], title="t", top=1.0, signed=True)
+    drawn = heat_map(Panel(values, 1.0, signed=True), ["a", "b"], ["c", "d"], title="t")
     np.testing.assert_allclose(values_of(attributes(drawn)), values.ravel(), atol=5.1e-5)
 
 
 def test_cells_are_coloured_by_value_and_sign() -> None:
     values = np.array([[0.0, 0.25], [-1.0, 1.0]])
-    drawn = heat_map(values, ["a", "b"], ["a", "b"], title="t", top=1.0, scale="root", signed=True)
+    drawn = heat_map(Panel(values, 1.0, "root", signed=True), ["a", "b"], ["a", "b"], title="t")
     encoded = re.findall(r'href="data:image/png;base64,([^"]+)"', drawn)[0]
     pixels = imread(io.BytesIO(base64.b64decode(encoded)))  # (2, 2, 4), 0 to 1
     np.testing.assert_allclose(pixels[..., 3], [[0.0, 0.5], [1.0, 1.0]], atol=0.01)
@@ -73,7 +73,7 @@ def test_png_of_our_own_is_read_back_by_another_reader() -> None:
 
 def test_the_kind_and_the_chosen_cell_are_marked() -> None:
     figure = ElementTree.fromstring(
-        heat_map(np.ones((3, 4)), list("abc"), list("wxyz"), title="t", top=1.0, kind="heads", chosen=(2, 1))
+        heat_map(Panel(np.ones((3, 4)), 1.0), list("abc"), list("wxyz"), title="t", kind="heads", chosen=(2, 1))
     )
     assert figure.attrib == {"class": "heat small heads", "data-kind": "heads"}
     svg = figure.find(f".//{SVG}svg")
@@ -82,7 +82,7 @@ def test_the_kind_and_the_chosen_cell_are_marked() -> None:
     cell = float(svg.get("data-cell", 0))
     assert float(frame.get("x", 0)) == float(image.get("x", 0)) + cell
     assert float(frame.get("y", 0)) == float(image.get("y", 0)) + 2 * cell
-    assert 'class="chosen"' not in heat_map(np.ones((1, 1)), ["a"], ["b"], title="t", top=1.0)
+    assert 'class="chosen"' not in heat_map(Panel(np.ones((1, 1)), 1.0), ["a"], ["b"], title="t")
 
 
 @pytest.mark.parametrize(("share", "width"), [(0.25, 14.0), (-1.0, 0.0), (7.0, 56.0)])
@@ -92,7 +92,7 @@ def test_a_bar_is_as_long_as_its_share_and_stays_on_its_rail(share: float, width
 
 
 def test_characters_that_no_page_may_hold_are_replaced() -> None:
-    drawn = heat_map(np.ones((1, 1)), ["a\x00\ud800\ufffe"], ["b\x0b"], title="\x00\ud800\ufffe", top=1.0)
+    drawn = heat_map(Panel(np.ones((1, 1)), 1.0), ["a\x00\ud800\ufffe"], ["b\x0b"], title="\x00\ud800\ufffe")
     assert "\x00" not in drawn and "\ufffd" in drawn
     ElementTree.fromstring(drawn)
 
@@ -136,7 +136,7 @@ VALUES = np.array([[0.1, 0.2, 0.3, 0.4], [0.5, -0.6, 0.7, 0.8], [0.0, 0.0, 0.0, 
 @pytest.fixture
 def opened(page: Page, seen: Seen, tmp_path: Path) -> Page:
     """Return a page with a heat map, a chart and a head that might be chosen, opened as a file."""
-    drawn = heat_map(VALUES, WORDS, WORDS, title="a & b", top=1.0, signed=True, kind="heads", chosen=(1, 1))
+    drawn = heat_map(Panel(VALUES, 1.0, signed=True), WORDS, WORDS, title="a & b", kind="heads", chosen=(1, 1))
     chart = bar_chart({"first": 1.0, "second": 0.5}, label="Two bars")
     head = '<button type="button" class="head" data-layer="0" data-head="1">layer 0 head 1</button>'
     path = tmp_path / "page.html"
@@ -255,7 +255,7 @@ def test_where_the_clipboard_is_refused_a_file_is_saved(opened: Page, context: B
 
 @pytest.mark.slow
 def test_parts_that_come_later_are_enhanced_once(opened: Page, seen: Seen) -> None:
-    part = heat_map(VALUES, WORDS, WORDS, title="later", top=1.0)
+    part = heat_map(Panel(VALUES, 1.0), WORDS, WORDS, title="later")
     opened.evaluate(
         """(part) => {
           const wrapped = `<div xmlns="http://www.w3.org/1999/xhtml">${part}</div>`;

@@ -10,7 +10,7 @@ from infuser.errors import InputError
 from infuser.files import write_whole
 from infuser.reports.decisions import answer_table, mentions_table, triples_as_found, triples_table
 from infuser.reports.figures import COLOURS
-from infuser.reports.grids import attention_panels, heat_map, map_panel
+from infuser.reports.grids import Panel, attention_panels, heat_map, map_panel
 from infuser.reports.marked_text import marked_figure, ties_in_words
 from infuser.reports.page import document, escaped, panels, section, shown, soft, table
 from infuser.types import join_pair
@@ -106,7 +106,7 @@ def _maps(explanation: Explanation) -> str:
         return name in explanation.found and bool(explanation.found[name].candidates)
 
     figures = [
-        map_panel(drawn).to_html(explanation.words, columns, title=name)
+        heat_map(map_panel(drawn), explanation.words, columns, title=name)
         if drawn.any()
         else f"<figure><figcaption>{escaped(name)} <small>ties no words of this text</small></figcaption></figure>"
         for name, drawn in explanation.maps.items()
@@ -127,11 +127,10 @@ def _heads(explanation: Explanation) -> str:
     n_layers, n_heads = changes.shape
     largest = float(changes.max())
     drawn = heat_map(
-        changes,
+        Panel(changes, largest if largest > ROUNDING else 1.0),  # rounding is not blown up to full colour
         [f"layer {layer}" for layer in range(n_layers)],
         [f"head {head}" for head in range(n_heads)],
         title="share of attention moved elsewhere",
-        top=largest if largest > ROUNDING else 1.0,  # rounding is not blown up to full colour
         n_words=n_heads,
         kind="heads",
         chosen=None if explanation.head is None else (explanation.layer, explanation.head),
@@ -147,7 +146,7 @@ def _attention(explanation: Explanation) -> str:
     else:
         how, maps = f"{how}.", {"attention": maps["without knowledge"]}
     words, place = explanation.words, explanation.place
-    figures = [panel.to_html(words, words, title=title, about=place) for title, panel in maps.items()]
+    figures = [heat_map(panel, words, words, title=title, about=place) for title, panel in maps.items()]
     return f"<h3>Attention of {escaped(place)}</h3>{soft(how)}{panels(figures)}"
 
 

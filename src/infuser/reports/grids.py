@@ -43,11 +43,6 @@ class Panel:
     """By square roots small values show beside large ones."""
     signed: bool = False
 
-    def to_html(self, rows: Sequence[str], columns: Sequence[str], *, title: str, about: str = "") -> str:
-        """Return the panel as a figure for a page."""
-        coloured = {"top": self.top, "scale": self.scale, "signed": self.signed}
-        return heat_map(self.values, rows, columns, title=title, about=about, **coloured)  # type: ignore[arg-type]
-
 
 def map_panel(drawn: Matrix) -> Panel:
     """Return how the map of a source is coloured."""
@@ -71,27 +66,24 @@ def attention_panels(explanation: Explanation) -> tuple[Panel, Panel, Panel]:
 
 
 def heat_map(
-    values: Matrix,
+    panel: Panel,
     rows: Sequence[str],
     columns: Sequence[str],
     *,
     title: str,
-    top: float,
     about: str = "",
-    scale: Scale = "straight",
-    signed: bool = False,
     n_words: int | None = None,
     label_width: int = _LABEL_WIDTH,
     kind: str = "",
     chosen: tuple[int, int] | None = None,
 ) -> str:
-    """Return a figure for a page: `values` (rows, columns) coloured up to `top`; columns from `n_words` on are terms.
+    """Return a panel (rows, columns) as a figure for a page; columns from `n_words` on are terms.
 
     `about` is what distinguishes a picture when it is copied and stands alone, such as a layer and a head.
     By default there are as many words as rows. Labels are cut to `label_width` signs. `kind` is a name by which a
     script and the look find maps of one kind; `chosen` is a cell that gets a frame.
     """
-    n_rows, n_columns = values.shape
+    n_rows, n_columns = panel.values.shape
     n_words = n_rows if n_words is None else n_words
     cell = next(size for size, most in ((24, 12), (17, 24), (12, 60), (6, 120), (5, math.inf)) if n_rows <= most)
     font = min(12, cell - 1) if cell >= 11 else 13  # where only some words are written, they can be larger
@@ -121,8 +113,8 @@ def heat_map(
         frames = f'<rect class="chosen paper" {at_cell}/><rect class="chosen" {at_cell}/>'
 
     size = next((name for widest, name in _SIZES if width <= widest), "")
-    packed = _packed(values)
-    limit = f"-{top:.2g} to +{top:.2g}" if signed else f"0 to {top:.2g}"
+    packed = _packed(panel.values)
+    limit = f"-{panel.top:.2g} to +{panel.top:.2g}" if panel.signed else f"0 to {panel.top:.2g}"
     label = f"{title}, {about}" if about else title
     place = f'x="{left}" y="{above}" width="{cell * n_columns}" height="{cell * n_rows}"'
     return (
@@ -130,11 +122,11 @@ def heat_map(
         f'<figcaption>{escaped(title)} <small>{limit}</small></figcaption><div class="wide">'
         f'<svg xmlns="{SVG}" role="img" aria-label="{escaped(label)}" tabindex="0" width="{width}" height="{height}" '
         f'viewBox="0 0 {width} {height}" font-size="{font}" data-cell="{cell}" data-range="{limit}" '
-        f'data-signed="{"1" if signed else ""}" '
+        f'data-signed="{"1" if panel.signed else ""}" '
         f'data-rows="{_as_attribute(rows)}" data-columns="{_as_attribute(columns)}" '
         f'data-bytes="{packed.itemsize}" data-values="{base64.b64encode(packed.tobytes()).decode("ascii")}">'
         f'<rect class="frame" {place}/>'
-        f'<image {place} preserveAspectRatio="none" href="{_picture(values, top, scale, signed)}"/>'
+        f'<image {place} preserveAspectRatio="none" href="{_picture(panel)}"/>'
         f'{"".join(labels)}{frames}<rect class="box" width="{cell}" height="{cell}" visibility="hidden"/>'
         "</svg></div></figure>"
     )
@@ -153,14 +145,14 @@ def _packed(values: Matrix) -> NDArray[np.signedinteger[Any]]:
     return np.clip(whole, -(2**31), 2**31 - 1).astype(size)
 
 
-def _picture(values: Matrix, top: float, scale: Scale, signed: bool) -> str:
+def _picture(panel: Panel) -> str:
     """Return the cells as a data address of a PNG, one pixel each."""
-    pixels = np.empty((*values.shape, 4), np.uint8)
+    pixels = np.empty((*panel.values.shape, 4), np.uint8)
     pixels[..., :3] = BLUE
-    if signed:
-        pixels[values > 0, :3] = ORANGE
-        pixels[values < 0, :3] = PURPLE
-    pixels[..., 3] = np.rint(255 * opacity(values, top, scale))
+    if panel.signed:
+        pixels[panel.values > 0, :3] = ORANGE
+        pixels[panel.values < 0, :3] = PURPLE
+    pixels[..., 3] = np.rint(255 * opacity(panel.values, panel.top, panel.scale))
     return "data:image/png;base64," + base64.b64encode(png(pixels)).decode("ascii")
 
 

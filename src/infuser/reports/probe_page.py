@@ -17,7 +17,7 @@ from infuser.analysis.explanation import Matrix
 from infuser.analysis.probe.result import EncoderReading, Importance, ProbeReport, ProbeScores, RelationScore
 from infuser.files import write_whole
 from infuser.reports.charts import bar, bar_chart, dendrogram, interval_plot, line_chart
-from infuser.reports.grids import heat_map
+from infuser.reports.grids import Panel, heat_map
 from infuser.reports.page import (
     document,
     escaped,
@@ -225,7 +225,7 @@ def _importance(title: str, weights: Matrix, directions: Sequence[str]) -> str:
     by_head = weights.mean(axis=2)
     names = directions if len(directions) == n_directions else [f"direction {at}" for at in range(n_directions)]
     top = max(float(by_head.max()), 1e-9)
-    drawn = heat_map(by_head, layers, heads, title="layers and heads", top=top, n_words=n_heads)
+    drawn = heat_map(Panel(by_head, top), layers, heads, title="layers and heads", n_words=n_heads)
     margins = (("direction", names, weights.mean(axis=(0, 1))), ("layer", layers, weights.mean(axis=(1, 2))))
     bars = [
         _half(what, bar_chart(dict(zip(rows, values.tolist(), strict=True)), label=f"{title} By {what}", at=1.0))
@@ -263,8 +263,8 @@ def _confusion_map(reading: EncoderReading, n_of: Mapping[str, int]) -> str:
     if not shares.any():
         return ""
     names = [_named(reading.label(relation), relation, 22) for relation in chosen]
-    title, top = "share of a row's triples that got the name of the column", float(shares.max())
-    return heat_map(shares, names, names, title=title, top=top, scale="root", label_width=32)
+    title = "share of a row's triples that got the name of the column"
+    return heat_map(Panel(shares, float(shares.max()), "root"), names, names, title=title, label_width=32)
 
 
 def _relation_line(one: RelationScore, other: RelationScore | None, compared: bool) -> str:
