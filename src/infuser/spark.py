@@ -80,11 +80,8 @@ def check_spark(master: str | None = None) -> None:
             raise MissingExtraError(
                 f"Spark needs {package}, which cannot be imported ({error}): pip install 'infuser[spark]'."
             ) from error
-    elsewhere = {
-        "PYSPARK_GATEWAY_PORT",
-        "SPARK_CONNECT_MODE_ENABLED",
-    }  # started by spark-submit; a Connect session runs
-    if _is_remote(master) or elsewhere & os.environ.keys():
+    # set where spark-submit has started us, and where a Connect session runs: Java is elsewhere
+    if _is_remote(master) or {"PYSPARK_GATEWAY_PORT", "SPARK_CONNECT_MODE_ENABLED"} & os.environ.keys():
         return
     home = os.environ.get("JAVA_HOME")
     if home and not shutil.which("java", path=Path(home) / "bin"):
