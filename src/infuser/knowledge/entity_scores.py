@@ -50,8 +50,7 @@ class EntityScore:
         if not isinstance(self.key, str) or not isinstance(self.how, str):
             raise InputError(f"The key {self.key!r} and the measure {self.how!r} of a score must be strings.")
         check_score(self.key, self.score)
-        if not isinstance(self.n_mentions, int) or self.n_mentions < 0:
-            raise InputError(f"{self.key!r} was measured from {self.n_mentions!r} mentions; give a count, 0 or more.")
+        _check_count(self.key, self.n_mentions, "mentions")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +67,7 @@ class ScoredRelation:
         if not isinstance(self.relation, str):
             raise InputError(f"The relation {self.relation!r} of a score must be a string.")
         check_score(self.relation, self.score)
-        if not isinstance(self.n_triples, int) or self.n_triples < 0:
-            raise InputError(
-                f"{self.relation!r} was measured from {self.n_triples!r} triples; give a count, 0 or more."
-            )
+        _check_count(self.relation, self.n_triples, "triples")
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +175,11 @@ def check_score(key: object, score: object) -> float:
     if isinstance(score, bool) or not isinstance(score, int | float) or not 0 <= score <= 1:  # NaN is not either
         raise InputError(f"The score of {key!r} is {score!r}; scores are numbers between 0 and 1.")
     return float(score)
+
+
+def _check_count(key: str, n: object, what: str) -> None:
+    if not isinstance(n, int) or n < 0:
+        raise InputError(f"{key!r} was measured from {n!r} {what}; give a count, 0 or more.")
 
 
 def digest_of_texts(texts: Iterable[str]) -> str:

@@ -7,10 +7,9 @@ vocabulary and, packed, the pairs that are kept, but no row of the corpus.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from functools import reduce
+from functools import partial, reduce
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,7 +33,9 @@ from infuser.tables.skipped import Skipped
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-Corpus = Sequence[tuple["DataFrame", Reader]]
+ReadWords = Callable[[Batches], Iterator[tuple[tuple[Encoded, ...], int, Skipped]]]
+"""What executors do first: it yields the words of each block, the number of its texts, and its bad rows."""
+Corpus = Sequence[tuple["DataFrame", ReadWords]]
 
 _TOTALS = ("n_texts", "n_tokens", "n_units", "n_skipped")
 _WORD_ROWS = pa.schema([*WORDS, *((name, pa.int64()) for name in _TOTALS), ("skipped", pa.string())])
@@ -70,56 +71,44 @@ def count_on_spark(
         open_counting_folder(Path(work), made_with, restart=restart) as folder,
         open_session(master, "infuser correlation") as session,
     ):
-        corpus = open_frames(session, paths, columns, format)
-        reading = _Reading(columns, settings, strict)
+        frames = open_frames(session, paths, columns, format)
+        corpus = [(frame, partial(_read_words, reader, columns, settings, strict)) for frame, reader in frames]
         progress("counting words", 0, None)
-        vocabulary, n_units, about = _count_words(corpus, reading)
+        vocabulary, n_units, about = _count_words(corpus, settings)
         progress("counting pairs", 0, None)
-        keys, counts = _count_pairs(corpus, reading, vocabulary, folder.path)
+        keys, counts = _count_pairs(corpus, settings, vocabulary, folder.path)
         yield CorpusCounts(settings, *vocabulary, n_units, keys, counts, about)
         folder.delete()
 
 
-@dataclass(frozen=True)
-class _Reading:
-    """What executors do first: the words of a frame's texts, block by block."""
-
-    columns: tuple[str, ...]
-    settings: Counting
-    strict: bool
-
-    def __call__(self, batches: Batches, reader: Reader) -> Iterator[tuple[tuple[Encoded, ...], int, Skipped]]:
-        for block in reader(batches):
-            skipped = Skipped(self.strict)
-            texts = read_texts(block, self.columns, skipped)
-            yield encode(texts, self.settings), texts[0].n_texts, skipped
+def _read_words(
+    reader: Reader, columns: tuple[str, ...], settings: Counting, strict: bool, batches: Batches
+) -> Iterator[tuple[tuple[Encoded, ...], int, Skipped]]:
+    for block in reader(batches):
+        skipped = Skipped(strict)
+        texts = read_texts(block, columns, skipped)
+        yield encode(texts, settings), texts[0].n_texts, skipped
 
 
-@dataclass(frozen=True)
-class _WordCounter:
-    reading: _Reading
-    reader: Reader
-
-    def __call__(self, batches: Batches) -> Batches:
-        settings = self.reading.settings
-        for sides, n_texts, skipped in self.reading(batches, self.reader):
-            n_tokens = sum(side.n_words for side in sides)
-            totals = dict(zip(_TOTALS, (n_texts, n_tokens, count_units(sides, settings), skipped.n), strict=True))
-            first = [re.sub(r", (line|row) \d+:", ":", one) for one in skipped.first]  # Spark does not number lines
-            rows: list[dict[str, Any]] = [totals, *({"skipped": one} for one in first)]
-            yield pa.RecordBatch.from_pylist(rows, schema=_WORD_ROWS)
-            for batch in count_words(sides).to_batches(max_chunksize=_PACK):
-                nothing = [pa.nulls(len(batch), kind) for kind in _WORD_ROWS.types[len(WORDS) :]]
-                yield pa.record_batch([*batch.columns, *nothing], schema=_WORD_ROWS)
+def _word_rows(read: ReadWords, settings: Counting, batches: Batches) -> Batches:
+    for sides, n_texts, skipped in read(batches):
+        n_tokens = sum(side.n_words for side in sides)
+        totals = dict(zip(_TOTALS, (n_texts, n_tokens, count_units(sides, settings), skipped.n), strict=True))
+        first = [re.sub(r", (line|row) \d+:", ":", one) for one in skipped.first]  # Spark does not number lines
+        rows: list[dict[str, Any]] = [totals, *({"skipped": one} for one in first)]
+        yield pa.RecordBatch.from_pylist(rows, schema=_WORD_ROWS)
+        for batch in count_words(sides).to_batches(max_chunksize=_PACK):
+            nothing = [pa.nulls(len(batch), kind) for kind in _WORD_ROWS.types[len(WORDS) :]]
+            yield pa.record_batch([*batch.columns, *nothing], schema=_WORD_ROWS)
 
 
-def _count_words(corpus: Corpus, reading: _Reading) -> tuple[Vocabulary, int, dict[str, Any]]:
+def _count_words(corpus: Corpus, settings: Counting) -> tuple[Vocabulary, int, dict[str, Any]]:
     """Return the vocabulary, the number of units, and what else `CorpusCounts.about` holds."""
     from pyspark.sql import functions
     from pyspark.sql.pandas.types import from_arrow_schema
 
     schema = from_arrow_schema(_WORD_ROWS)
-    found = [frame.mapInArrow(_WordCounter(reading, reader), schema) for frame, reader in corpus]
+    found = [frame.mapInArrow(partial(_word_rows, read, settings), schema) for frame, read in corpus]
     rows = reduce(lambda one, other: one.union(other), found).persist()
     try:
         totals = rows.agg(*[functions.sum(name).alias(name) for name in _TOTALS]).head()
@@ -128,7 +117,6 @@ def _count_words(corpus: Corpus, reading: _Reading) -> tuple[Vocabulary, int, di
         if not about["n_units"]:
             why = f" {about['n_skipped']:,} rows cannot be read: {first[0]}." if first else ""
             raise InputError(f"There is not one word in the corpus.{why}")
-        settings = reading.settings
         sums = [functions.sum(side).alias(side) for side in ("left", "right")]
         total = functions.col("left") + (functions.col("right") if settings.n_sides == 2 else 0)
         counted = rows.where("word is not null").groupBy("word").agg(*sums)
@@ -142,27 +130,21 @@ def _count_words(corpus: Corpus, reading: _Reading) -> tuple[Vocabulary, int, di
     return choose_words(lambda: [table], settings, table.num_rows + 1), n_units, {**about, "skipped": skipped}
 
 
-@dataclass(frozen=True)
-class _PairCounter:
-    reading: _Reading
-    reader: Reader
-    vocabulary: Vocabulary
-
-    def __call__(self, batches: Batches) -> Batches:
-        for sides, _, _ in self.reading(batches, self.reader):
-            pairs = count_pairs(sides, self.vocabulary, self.reading.settings, _ROOM)
-            yield from pa.table([*pairs], schema=_PAIR_ROWS).to_batches(max_chunksize=_PACK)
+def _pair_rows(read: ReadWords, settings: Counting, vocabulary: Vocabulary, batches: Batches) -> Batches:
+    for sides, _, _ in read(batches):
+        pairs = count_pairs(sides, vocabulary, settings, _ROOM)
+        yield from pa.table([*pairs], schema=_PAIR_ROWS).to_batches(max_chunksize=_PACK)
 
 
-def _count_pairs(corpus: Corpus, reading: _Reading, vocabulary: Vocabulary, folder: Path) -> tuple[Any, Any]:
+def _count_pairs(corpus: Corpus, settings: Counting, vocabulary: Vocabulary, folder: Path) -> tuple[Any, Any]:
     """Return the pairs that are kept, sorted, in files that are mapped."""
     from pyspark.sql import functions
     from pyspark.sql.pandas.types import from_arrow_schema
 
     schema = from_arrow_schema(_PAIR_ROWS)
-    found = [frame.mapInArrow(_PairCounter(reading, reader, vocabulary), schema) for frame, reader in corpus]
+    found = [frame.mapInArrow(partial(_pair_rows, read, settings, vocabulary), schema) for frame, read in corpus]
     rows = reduce(lambda one, other: one.union(other), found)
-    summed = rows.groupBy("key").agg(functions.sum("n").alias("n")).where(f"n >= {reading.settings.min_pairs}")
+    summed = rows.groupBy("key").agg(functions.sum("n").alias("n")).where(f"n >= {settings.min_pairs}")
     packed = summed.orderBy("key").mapInArrow(_pack, "keys binary, counts binary")
     with (folder / "keys").open("wb") as keys, (folder / "counts").open("wb") as counts:
         for pack in packed.toLocalIterator(prefetchPartitions=True):  # some hundred thousand pairs each

@@ -7,10 +7,10 @@ files go to an executor whole, because only a file's beginning says how to read 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 import pyarrow.parquet
@@ -32,17 +32,13 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 Batches = Iterator[pa.RecordBatch]
+Reader = Callable[[Batches], Iterator[CorpusBlock]]
+"""Makes raw blocks of the batches of a frame; it travels to the executors."""
 
 BLOCK = 8 << 20
 LARGEST_FILE = 1 << 30
 """Files that go to an executor whole may be so large, in bytes as they are on disk."""
 _PATTERN_SIGNS = re.compile(r"([\[\]{}*?\\])")
-
-
-class Reader(Protocol):
-    """Makes raw blocks of the batches of a frame; it travels to the executors."""
-
-    def __call__(self, batches: Batches) -> Iterator[CorpusBlock]: ...
 
 
 def open_frames(
@@ -57,13 +53,13 @@ def open_frames(
         if kind in ("text", "jsonl"):
             lines = session.read.text(places, lineSep="\n")
             bytes_of_lines = lines.select(functions.col("value").cast("binary").alias("line"))
-            frames.append((bytes_of_lines, _Lines(CorpusFile(_named(files), files[0].format))))
+            frames.append((bytes_of_lines, partial(_line_blocks, CorpusFile(_named(files), files[0].format))))
         elif kind == "parquet":
             rows = session.read.parquet(*places)
             for file in files:
                 check_schema(file.path, _schema(session, file), columns)
             cells = [functions.col(f"`{column}`").alias(column) for column in columns]
-            frames.append((rows.select(*cells), _Rows(CorpusFile(_named(files), "parquet"))))
+            frames.append((rows.select(*cells), partial(_row_blocks, CorpusFile(_named(files), "parquet"))))
         else:
             whole = session.read.format("binaryFile").load(places)
             large = whole.where(functions.col("length") > LARGEST_FILE).select("path", "length").head()
@@ -74,7 +70,7 @@ def open_frames(
                 )
             # one file per task: they may be large
             spread = whole.select("path", "content").repartition(max(1, whole.count()))
-            frames.append((spread, _Files(files[0].format, tuple(columns))))
+            frames.append((spread, partial(_file_blocks, files[0].format, tuple(columns))))
     return frames
 
 
@@ -117,44 +113,27 @@ def _named(files: Sequence[CorpusFile]) -> str:
     return files[0].path if len(files) == 1 else f"{files[0].path} and {len(files) - 1} more"
 
 
-@dataclass(frozen=True)
-class _Lines:
-    file: CorpusFile
-
-    def __call__(self, batches: Batches) -> Iterator[CorpusBlock]:
-        held: list[bytes] = []
-        n_bytes = 0
-        for batch in batches:
-            for line in batch["line"].to_pylist():
-                held.append(line.removeprefix(MARK))
-                n_bytes += len(line) + 1
-                if n_bytes >= BLOCK:
-                    yield self._block(held)
-                    held, n_bytes = [], 0
-        if held:
-            yield self._block(held)
-
-    def _block(self, lines: Sequence[bytes]) -> CorpusBlock:
-        return CorpusBlock(self.file, 0, Block(1, b"\n".join([*lines, b""])))
+def _line_blocks(file: CorpusFile, batches: Batches) -> Iterator[CorpusBlock]:
+    held: list[bytes] = []
+    n_bytes = 0
+    for line in (line for batch in batches for line in batch["line"].to_pylist()):
+        held.append(line.removeprefix(MARK) + b"\n")
+        n_bytes += len(held[-1])
+        if n_bytes >= BLOCK:
+            yield CorpusBlock(file, 0, Block(1, b"".join(held)))
+            held, n_bytes = [], 0
+    if held:
+        yield CorpusBlock(file, 0, Block(1, b"".join(held)))
 
 
-@dataclass(frozen=True)
-class _Rows:
-    file: CorpusFile
-
-    def __call__(self, batches: Batches) -> Iterator[CorpusBlock]:
-        for batch in batches:
-            yield CorpusBlock(self.file, 0, Block(1, write_rows([batch])))
+def _row_blocks(file: CorpusFile, batches: Batches) -> Iterator[CorpusBlock]:
+    for batch in batches:
+        yield CorpusBlock(file, 0, Block(1, write_rows([batch])))
 
 
-@dataclass(frozen=True)
-class _Files:
-    format: Format
-    columns: tuple[str, ...]
-
-    def __call__(self, batches: Batches) -> Iterator[CorpusBlock]:
-        for batch in batches:
-            for path, content in zip(batch["path"].to_pylist(), batch["content"], strict=True):
-                file = CorpusFile(path, self.format)
-                for block in read_file(file, self.columns, BLOCK, pa.BufferReader(content.as_buffer())):
-                    yield CorpusBlock(file, 0, block)
+def _file_blocks(format: Format, columns: tuple[str, ...], batches: Batches) -> Iterator[CorpusBlock]:
+    for batch in batches:
+        for path, content in zip(batch["path"].to_pylist(), batch["content"], strict=True):
+            file = CorpusFile(path, format)
+            for block in read_file(file, columns, BLOCK, pa.BufferReader(content.as_buffer())):
+                yield CorpusBlock(file, 0, block)

@@ -49,7 +49,7 @@ def build_graph(
     table, keys, entities = number_strings(ids.to_pylist())
     parts: dict[str, Any] = {"ids": table, "ids.keys": keys, "ids.entities": entities}
     report("laying out edges", 0, None)
-    relations, relation_codes = _coded(read.relations)
+    relations, relation_codes = number_columns(read.relations)
     edges = codes["ends"].reshape(-1, 2)
     parts |= lay_out(edges[:, 0], edges[:, 1], relation_codes, _checked_weights(read.weights), n)
     parts |= strings_of(relations).parts("relations")
@@ -102,7 +102,7 @@ def _in_turn(heads: pa.Array, tails: pa.Array) -> pa.Array:
 
 def _number(read: _Read) -> tuple[pa.Array, dict[str, NDArray[np.int32]]]:
     """Return the different ids in the order in which they came, and by role the numbers in place of the ids."""
-    ids, codes = _coded([column for _, column in read.ids])
+    ids, codes = number_columns([column for _, column in read.ids])
     if pc.any(pc.equal(pc.utf8_trim_whitespace(ids), "")).as_py():
         raise SourceError("An entity has a blank id. Leave such rows out.")
     pieces = np.split(codes, np.cumsum([len(column) for _, column in read.ids])[:-1])
@@ -113,7 +113,7 @@ def _number(read: _Read) -> tuple[pa.Array, dict[str, NDArray[np.int32]]]:
     return ids, {role: np.concatenate(pieces) for role, pieces in of_role.items()}
 
 
-def _coded(columns: list[pa.Array]) -> tuple[pa.Array, NDArray[np.int32]]:
+def number_columns(columns: list[pa.Array]) -> tuple[pa.Array, NDArray[np.int32]]:
     """Return the different strings of some columns in the order in which they came, and for each row its own."""
     encoded = pa.chunked_array(columns, pa.string()).dictionary_encode()
     if encoded.null_count:

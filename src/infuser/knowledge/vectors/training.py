@@ -25,6 +25,7 @@ from numpy.typing import NDArray
 from infuser.errors import InputError, MissingExtraError, UnknownNameError, did_you_mean
 from infuser.knowledge.artifact import kind_of, whole
 from infuser.knowledge.facts import TRIPLES
+from infuser.knowledge.graph.build import number_columns
 from infuser.knowledge.graph.store import KIND as GRAPH
 from infuser.knowledge.graph.store import GraphStore
 from infuser.knowledge.vectors.store import EntityVectors, Floats
@@ -99,9 +100,11 @@ def number_triples(facts: Iterable[pa.RecordBatch]) -> Triples:
     """Return the triples among these facts by numbers; batches of entities are passed over."""
     batches = [batch for batch in facts if batch.schema.names == TRIPLES.names]
     heads, kinds, tails = ([batch[name] for batch in batches] for name in ("head", "relation", "tail"))
-    ids, ends = _numbered([*heads, *tails])
-    relations, between = _numbered(kinds)
-    return _once(ids, relations, np.stack([ends[: len(between)], between, ends[len(between) :]], axis=1))
+    ids, ends = number_columns([*heads, *tails])
+    relations, between = number_columns(kinds)
+    return _once(
+        ids.to_pylist(), relations.to_pylist(), np.stack([ends[: len(between)], between, ends[len(between) :]], axis=1)
+    )
 
 
 def triples_of_graph(graph: GraphStore) -> Triples:
@@ -117,12 +120,6 @@ def triples_of_graph(graph: GraphStore) -> Triples:
 
 def _once(ids: list[str], relations: list[str], numbers: NDArray[Any]) -> Triples:
     return Triples(ids, relations, np.unique(numbers.astype(np.int64), axis=0))
-
-
-def _numbered(columns: list[pa.Array]) -> tuple[list[str], NDArray[np.int64]]:
-    coded = pa.chunked_array(columns, pa.string()).dictionary_encode()  # its chunks share one dictionary
-    different = coded.chunk(0).dictionary.to_pylist() if coded.num_chunks else []
-    return different, np.concatenate([np.zeros(0, np.int64), *(chunk.indices.to_numpy() for chunk in coded.chunks)])
 
 
 def _train(triples: Triples, settings: TrainedVectors, progress: bool) -> Floats | None:
