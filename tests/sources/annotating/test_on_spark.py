@@ -120,12 +120,12 @@ def test_what_is_under_way_is_cancelled_when_one_shard_fails(tmp_path: Path) -> 
             raise SourceError("I refuse: wrong")
         if text == "slow":
             slow.touch()
-            wait_for(tmp_path / "never")
+            wait_for(finished)  # which nobody writes meanwhile
             finished.touch()
         return Annotations(text)
 
     class Texts:
-        """A wave with a wrong shard; once that runs, waves of shards that take minutes, if they are not cancelled."""
+        """A wave with a wrong shard; once that runs, waves of shards that take minutes unless cancelled."""
 
         n_read = 0
 
