@@ -79,12 +79,12 @@ def _numbered(spans: Tensor) -> Tensor:
     return spans + n_spans * torch.arange(len(spans), device=spans.device)[:, None]
 
 
-def link_loss(kind: LinkLoss, scores: Tensor, batch: Mapping[str, Tensor], base: str, margin: float) -> Tensor:
+def link_loss(kind: LinkLoss, scores: Tensor, batch: Mapping[str, Tensor], base: str) -> Tensor:
     """Return the loss of one knowledge base's scores (batch, M)."""
     gold, spans = batch[part_name(base, "gold")], batch[part_name(base, "candidates")][..., 0]
     scores = scores.masked_fill(gold < 0, 0.0).float()  # padding may score minus infinity
     if kind == "margin":
-        return margin_loss(scores, gold, margin)
+        return margin_loss(scores, gold)
     if kind == "softmax":
         return softmax_loss(scores, gold, spans)
     raise InputError(f"There is no linker loss {kind!r}; it can be 'margin' or 'softmax'.")
@@ -99,11 +99,9 @@ def _mean_loss(logits: Tensor, labels: Tensor) -> Tensor:
 class LinkingObjective(nn.Module):
     """An infused model whose loss is that of its own head and that of its linkers together."""
 
-    def __init__(
-        self, model: PreTrainedModel, names: Sequence[str], *, loss: LinkLoss = "margin", margin: float = 0.2
-    ) -> None:
+    def __init__(self, model: PreTrainedModel, names: Sequence[str], *, loss: LinkLoss = "margin") -> None:
         super().__init__()
-        self.model, self.names, self.kind, self.margin = model, tuple(names), loss, margin
+        self.model, self.names, self.kind = model, tuple(names), loss
 
     def forward(self, **batch: Any) -> Losses:
         """Return the loss of a batch and its parts: linking, masked words, next sentence, as far as there are any."""
@@ -112,7 +110,7 @@ class LinkingObjective(nn.Module):
         out = self.model(**batch, knowledge_trace=trace)
         parts: dict[str, Tensor] = {}
         taught = [name for name in self.names if part_name(name, "gold") in batch]
-        losses = [link_loss(self.kind, trace.scores[name], batch, name, self.margin) for name in taught]
+        losses = [link_loss(self.kind, trace.scores[name], batch, name) for name in taught]
         if losses:
             parts["linking"] = torch.stack(losses).sum()
         if labels is not None:  # a head with two tasks gives no loss of its own unless all texts have both
@@ -192,10 +190,10 @@ class FrozenStates:
 class LinkerAlone(nn.Module):
     """One linker of an infused model, and the projection of words that it reads; learns from frozen states."""
 
-    def __init__(self, infused: Infused, name: str, *, loss: LinkLoss = "margin", margin: float = 0.2) -> None:
+    def __init__(self, infused: Infused, name: str, *, loss: LinkLoss = "margin") -> None:
         super().__init__()
         kars: Any = infused.model.base_model.knowledge
-        self.name, self.kind, self.margin, self.size = name, loss, margin, kars[name].size
+        self.name, self.kind, self.size = name, loss, kars[name].size
         # under this name a learning rate for new weights finds them
         self.knowledge = nn.ModuleList([kars[name].project, kars[name].linker])
 
@@ -204,5 +202,5 @@ class LinkerAlone(nn.Module):
         project, linker = self.knowledge
         words = project(states.to(next(project.parameters()).dtype))
         _, scores = linker(words, found_in(batch, self.name, words.dtype, self.size))
-        loss = link_loss(self.kind, scores, batch, self.name, self.margin)
+        loss = link_loss(self.kind, scores, batch, self.name)
         return Losses(loss=loss, parts={"linking": loss})

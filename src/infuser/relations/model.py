@@ -206,10 +206,10 @@ class AttentionRelations(ClassifierMixin, BaseEstimator):  # type: ignore[misc] 
         """How many numbers stand for one triple."""
         return len(self.fitted().gate.mean)
 
-    def decide(self, X: Sequence[RelationText], *, progress: bool = False) -> tuple[Decided, NDArray[np.bool_]]:
+    def decide(self, X: Sequence[RelationText]) -> tuple[Decided, NDArray[np.bool_]]:
         """Return what gate and classifier say about each triple, and which triples could be read."""
         model = self.fitted()
-        values, readable = self.features(with_relations(X), progress=progress)
+        values, readable = self.features(with_relations(X))
         return model.decide(values), readable
 
     def predict(self, X: Sequence[RelationText]) -> NDArray[np.str_]:
