@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -60,9 +61,14 @@ class Demo:
         return cls(encoder, task, source, settings, out)
 
     def compare(
-        self, seeds: int, *, workers: int = 1, progress: Callable[[Cell, StepReport | None], None] | None = None
+        self,
+        seeds: int,
+        *,
+        workers: int | None = None,
+        progress: Callable[[Cell, StepReport | None], None] | None = None,
     ) -> Comparison:
-        """Train the plain encoder, the infused one and the placebo with several seeds."""
+        """Train the plain encoder, the infused one and the placebo with several seeds, in up to four processes."""
+        n_cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         return compare(
             self.encoder,
             Arm(Kam(), [self.source]),
@@ -70,7 +76,7 @@ class Demo:
             seeds=seeds,
             settings=self.settings,
             out=self.out,
-            workers=workers,
+            workers=workers or min(n_cores, 4),
             groups=[example["term"] for example in self.task.test],
             progress=progress or (lambda cell, report: None),
         )

@@ -49,7 +49,7 @@ def test_what_the_encoder_knows_is_measured_and_left_out(checkpoint: Path, task:
     texts = write_lines(tmp_path / "texts.txt", *(f"buy {word} near me" for word in (*medicines, *tools)))
     known = ("select", texts, "--entities", words, "--out", tmp_path / "known.json")
     told = run_command(*known, "--measure", "probe", "--checkpoint", checkpoint, "--threshold", 0, "--explain").output
-    assert "The probe tells 2 types apart" in told and "the encoder predicts it" in told
+    assert "The probe separates 2 types" in told and "the encoder predicts it" in told
     scores = read_scores(tmp_path / "known.scores.json")
     assert scores.keys() == {*medicines, *tools}
     strategy = read_selection(tmp_path / "known.json")

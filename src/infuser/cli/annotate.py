@@ -1,9 +1,4 @@
-"""`infuser annotate`: annotate every text of a file once and store the annotations on disk.
-
-DIR/shard-*.arrow       texts and annotations, in the order of the input
-DIR/frequencies.arrow   in how many texts each entity is mentioned
-DIR/about.json          what it was made with, sizes and digests
-"""
+"""`infuser annotate`: annotate every text of a file once and store the annotations on disk."""
 
 from __future__ import annotations
 

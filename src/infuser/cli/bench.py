@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import typer
 
-from infuser.cli.bench_shared import Methods, Out, PartOptions, RunOptions, SettingsFile, run_and_show, show_table
+from infuser.cli import bench_shared as shared
 from infuser.cli.console import say
 from infuser.cli.options import argument, option, option_groups
 
@@ -16,7 +16,14 @@ app = typer.Typer(no_args_is_help=True, help="Run tasks with several methods and
 
 @app.command()
 @option_groups
-def run(settings: SettingsFile, out: Out, method: Methods = None, *, part: PartOptions, running: RunOptions) -> None:
+def run(
+    settings: shared.SettingsFile,
+    out: shared.Out,
+    method: shared.Methods = None,
+    *,
+    part: shared.PartOptions,
+    running: shared.RunOptions,
+) -> None:
     """Train and score every host, method, task and seed that a settings file names.
 
     A run that was stopped resumes when the same command is given again. It may run in several terminals, on several
@@ -30,19 +37,19 @@ def run(settings: SettingsFile, out: Out, method: Methods = None, *, part: PartO
     from infuser.experiments.settings import read_bench
 
     whole = running.seeded(read_bench(settings))
-    run_and_show(part.of(whole, method), out, "bench", running, whole=whole)
+    shared.run_and_show(part.of(whole, method), out, "bench", running, whole=whole)
 
 
 @app.command()
 @option_groups
 def sweep(
-    settings: SettingsFile,
+    settings: shared.SettingsFile,
     over: Annotated[str, option("The setting and its values: alpha=0,0.1,0.2,0.4", metavar="SETTING=A,B,C")],
-    out: Out,
-    method: Annotated[str | None, option("The method to vary.", metavar="NAME", default="the only one")] = None,
+    out: shared.Out,
+    method: shared.OneMethod = None,
     *,
-    part: PartOptions,
-    running: RunOptions,
+    part: shared.PartOptions,
+    running: shared.RunOptions,
 ) -> None:
     """Run one method with several values of one of its settings, and draw how the scores follow.
 
@@ -56,22 +63,22 @@ def sweep(
 
     setting, values = parse_sweep(over)
     bench = sweep_only(part.of(read_bench(settings)), method, setting, values)
-    run_and_show(running.seeded(bench), out, f"sweep-{setting}", running)
+    shared.run_and_show(running.seeded(bench), out, f"sweep-{setting}", running)
 
 
 @app.command()
 @option_groups
 def ablate(
-    settings: SettingsFile,
-    out: Out,
-    method: Annotated[str | None, option("The method to take apart.", metavar="NAME", default="the only one")] = None,
+    settings: shared.SettingsFile,
+    out: shared.Out,
+    method: shared.OneMethod = None,
     leave_out: Annotated[
         list[str] | None,
         option("Leave out this source or part. Repeatable.", "--part", metavar="NAME", default="each in turn"),
     ] = None,
     *,
-    part: PartOptions,
-    running: RunOptions,
+    part: shared.PartOptions,
+    running: shared.RunOptions,
 ) -> None:
     """Run one method without one of its sources or parts at a time, and draw what each is worth.
 
@@ -82,24 +89,22 @@ def ablate(
     from infuser.experiments.variations import ablate_only
 
     bench = ablate_only(part.of(read_bench(settings)), method, leave_out)
-    run_and_show(running.seeded(bench), out, "ablate", running)
+    shared.run_and_show(running.seeded(bench), out, "ablate", running)
 
 
 @app.command()
 @option_groups
 def table(
     run: Annotated[Path, argument("Folder of a run.", metavar="RUN")],
-    of: Annotated[
-        str, option("bench, or the name of a sweep or an ablation, as in sweep-alpha.", metavar="NAME")
-    ] = "bench",
+    of: Annotated[str, option("bench, or a sweep or an ablation, as in sweep-alpha.", metavar="NAME")] = "bench",
     format: Annotated[
         Literal["terminal", "markdown", "html", "latex", "json"], option("What kind of table.")
     ] = "terminal",
     out: Annotated[Path | None, option("Write the table to this file.", default="the terminal")] = None,
-    method: Methods = None,
+    method: shared.Methods = None,
     all_metrics: Annotated[bool, option("Show every metric of a task, not the first.", "--all-metrics")] = False,
     *,
-    part: PartOptions,
+    part: shared.PartOptions,
 ) -> None:
     """Show the table of a run, finished or not: means, intervals, differences to the baseline, published numbers.
 
@@ -109,7 +114,7 @@ def table(
     from infuser.experiments.grid import read_settings
 
     bench = part.of(read_settings(run, of), method)
-    show_table(run, bench, format=format, out=out, metrics="all" if all_metrics else "first")
+    shared.show_table(run, bench, format=format, out=out, metrics="all" if all_metrics else "first")
 
 
 @app.command()

@@ -25,9 +25,8 @@ if TYPE_CHECKING:
 
 SettingsFile = Annotated[Path, argument("A settings file (.toml); see docs/guides/bench.md.", metavar="SETTINGS")]
 Out = Annotated[Path, option("Folder of the run: results, settings, tables.", "--out")]
-Methods = Annotated[
-    list[str] | None, option("Only this method and the baseline. Repeatable.", "--method", metavar="NAME")
-]
+OneMethod = Annotated[str | None, option("The method to vary.", "--method", metavar="NAME", default="the only one")]
+Methods = Annotated[list[str] | None, option("Only this method and baseline. Repeatable.", "--method", metavar="NAME")]
 
 
 @dataclass(frozen=True, slots=True)

@@ -50,9 +50,7 @@ def build(
     min_count: Annotated[int, _counted("Leave out words seen less often.", min=1)] = 5,
     min_pairs: Annotated[int, _counted("Leave out pairs seen less often.", min=1)] = 2,
     max_words: Annotated[int, _counted("Keep the most frequent words, so many.", min=1)] = 200_000,
-    stop_words: Annotated[
-        str | None, _counted("Words to leave out: a list by name, or one per line.", metavar="english|FILE")
-    ] = None,
+    stop_words: Annotated[str | None, _counted("Words to leave out, one per line.", metavar="english|FILE")] = None,
     text_column: Annotated[str, _counted("Column of the texts; for --unit pair of the left ones.")] = "text",
     pair_column: Annotated[str, _counted("Column of the right texts of --unit pair.")] = "pair",
     format: Annotated[
@@ -60,9 +58,7 @@ def build(
         _counted("What the files are.", default="by their names"),
     ] = None,
     memory: Annotated[str, option("How much memory it may take: 500M, 4G.", metavar="SIZE")] = "2G",
-    workers: Annotated[
-        int | None, option("Processes that count.", min=0, default="one per core that memory allows")
-    ] = None,
+    workers: Annotated[int | None, option("Processes that count.", min=0, default="as cores and memory allow")] = None,
     strict: Strict = False,
     *,
     scoring: ScoringOptions,

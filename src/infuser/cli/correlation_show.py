@@ -37,9 +37,7 @@ class ScoringOptions:
     smoothing: Annotated[
         float, _scores("Added to what was seen and to what chance would give: 0.5 shrinks what was seen rarely.", min=0)
     ] = 0.0
-    context_power: Annotated[
-        float, _scores("Raise counts to this power for chance: 0.75 tames rare words.", min=0.01, max=1)
-    ] = 1.0
+    context_power: Annotated[float, _scores("Power of counts in chance: 0.75 tames rare words.", min=0.01, max=1)] = 1.0
     max_ties: Annotated[int, _scores("A word has its strongest ties, at most so many; 0: all of them.", min=0)] = 100
 
     def read(self) -> Scoring:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 import time
 from pathlib import Path
@@ -24,24 +23,16 @@ if TYPE_CHECKING:
 
 _WHAT = """\
 A search engine must judge whether an ad fits a query. The query's key word is rare ("buy glipizide"), so the encoder
-cannot know it; {knowledge}. Infuser puts {it} inside the encoder's attention while it is
-fine-tuned, and compares on terms that never occur in training:
+cannot know it. Infuser puts {knowledge} inside the encoder's attention while it is fine-tuned, and
+compares on terms that never occur in training:
 
   [b]plain[/b]    the encoder, fine-tuned
-  [b]kam[/b]      the same with {map}
+  [b]kam[/b]      the same with that knowledge as an attention map
   [b]placebo[/b]  the same links, shuffled between texts
 
 Three seeds each take about ten minutes on two cores."""
-_GRAPH = {
-    "knowledge": "a knowledge graph says what it is",
-    "it": "the graph",
-    "map": "the graph as an attention map (incomplete and partly wrong, as graphs are)",
-}
-_CORRELATION = {
-    "knowledge": "a corpus of the domain says which words co-occur with it",
-    "it": "these correlations",
-    "map": "term correlation as an attention map",
-}
+_GRAPH = "a knowledge graph (incomplete and partly wrong, as graphs are)"
+_CORRELATION = "term correlation, counted in a corpus of the domain,"
 
 
 def demo(
@@ -68,7 +59,7 @@ def demo(
       infuser demo --correlation glosses --out runs/correlation
     """
     started = time.perf_counter()
-    what = _WHAT.format(**(_GRAPH if correlation is None else _CORRELATION))
+    what = _WHAT.format(knowledge=_GRAPH if correlation is None else _CORRELATION)
     Console().print(Panel(what, title="Infuser demo", title_align="left"))
     say("1/3 Fetching the encoder and WordNet (once; digests are checked) and building the task")
     with loading("libraries") as fetching:
@@ -94,7 +85,6 @@ def demo(
 
 def _train(job: Demo, n_seeds: int) -> Comparison:
     n_steps = job.settings.epochs * -(-len(job.task.train) // job.settings.batch_size)
-    n_cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     done: dict[Cell, int] = {}
     with progress_bar("training", 3 * n_seeds * n_steps, unit="steps") as bar:
 
@@ -106,7 +96,7 @@ def _train(job: Demo, n_seeds: int) -> Comparison:
             if report is None:
                 say(f"      {now}")  # also where there is no terminal to draw a bar on
 
-        return job.compare(n_seeds, workers=min(n_cores, 4), progress=show)
+        return job.compare(n_seeds, progress=show)
 
 
 def _next_steps(out: Path, seen: Explanation) -> list[str]:

@@ -18,12 +18,8 @@ if TYPE_CHECKING:
 
 @option_groups
 def diagnose(
-    runs: Annotated[
-        list[Path], argument("Folders of `infuser train`: infused, and plain or placebo if you have.", metavar="RUN...")
-    ],
-    data: Annotated[
-        Path | None, option("Test examples, with the columns of the training file.", default="the dev examples")
-    ] = None,
+    runs: Annotated[list[Path], argument("Folders of `infuser train`: infused, plain, placebo.", metavar="RUN...")],
+    data: Annotated[Path | None, option("Test examples, written as for training.", default="the dev examples")] = None,
     frequencies: Annotated[
         Path | None,
         option(
@@ -32,9 +28,7 @@ def diagnose(
         ),
     ] = None,
     out: Annotated[Path | None, option("Folder for diagnosis.html and diagnosis.json.", default="RUN/diagnose")] = None,
-    no_training: Annotated[
-        bool, option("Leave out what takes training instead of training it.", "--no-training")
-    ] = False,
+    no_training: Annotated[bool, option("Leave out what needs more training.", "--no-training")] = False,
     sizes: Annotated[
         list[float] | None,
         option(

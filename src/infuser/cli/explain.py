@@ -21,8 +21,7 @@ _MOST_LINES = 20
 @option_groups
 def explain(
     model: Annotated[
-        str,
-        argument("Folder that `infuser train` wrote; or a checkpoint, infused on the fly with the knowledge named."),
+        str, argument("Folder that `infuser train` wrote; or a checkpoint, infused with the knowledge named.")
     ],
     text: Annotated[str, option("The text.")],
     pair: Annotated[str | None, option("The other side of a sentence pair.")] = None,
@@ -34,9 +33,7 @@ def explain(
         ),
     ] = "-1",
     head: Annotated[str, option("Head of that layer, from 0, or the mean over heads.", metavar="N|mean")] = "mean",
-    off: Annotated[
-        list[str] | None, option("Leave a source out, by its name; may be repeated.", metavar="SOURCE")
-    ] = None,
+    off: Annotated[list[str] | None, option("Leave out a source, by name. Repeatable.", metavar="SOURCE")] = None,
     as_json: Annotated[bool, option("Print everything as JSON instead, and draw nothing.", "--json")] = False,
     out: Annotated[Path, option("Folder for explanation.png and explanation.html.")] = Path("runs/explain"),
     *,

@@ -44,11 +44,9 @@ LabelBefore = Annotated[
 def build(
     out: Annotated[Path, option("Folder to write; an older graph there is replaced.")],
     files: Files = None,
-    format: Annotated[
-        str | None, option("table, rdf, conceptnet or wordnet.", default="by the names of the files")
-    ] = None,
+    format: Annotated[str | None, option("table, rdf, conceptnet or wordnet.", default="by their names")] = None,
     order: Annotated[
-        str | None, option("Columns of triples in tables without a header: hrt, rht, hrtw ...", default="hrt")
+        str | None, option("Columns of tables without a header: hrt, rht, hrtw ...", default="hrt")
     ] = None,
     label_before: LabelBefore = "",
     strict: Strict = False,

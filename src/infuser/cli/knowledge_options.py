@@ -45,13 +45,9 @@ class SourceOptions:
             panel=KNOWLEDGE,
         ),
     ] = None
-    entities: Annotated[
-        Paths, _knowledge("Names, one per line: name, or name<TAB>label; or a built folder.", "FILE|DIR")
-    ] = None
+    entities: Annotated[Paths, _knowledge("Names by line: name, or name<TAB>label; or a folder.", "FILE|DIR")] = None
     phrases: Annotated[Paths, _knowledge("Phrases, one per line.")] = None
-    correlation: Annotated[
-        Paths, _knowledge("Correlated words: word<TAB>word<TAB>score; or a built folder.", "FILE|DIR")
-    ] = None
+    correlation: Annotated[Paths, _knowledge("Correlations: word<TAB>word<TAB>score; or a folder.", "FILE|DIR")] = None
     graph: Annotated[Paths, _knowledge("Triples: head<TAB>relation<TAB>tail; or a built folder.", "FILE|DIR")] = None
     aliases: Annotated[Paths, _knowledge("Names of the graph's entities: id<TAB>alias.")] = None
     terms: Annotated[
@@ -89,9 +85,7 @@ class CacheOptions:
     cache: Annotated[
         Path | None, option("Folder of cached annotations.", metavar="DIR", panel=KNOWLEDGE, default="the user's cache")
     ] = None
-    no_cache: Annotated[
-        bool, option("Annotate every text again, without the cache.", "--no-cache", panel=KNOWLEDGE)
-    ] = False
+    no_cache: Annotated[bool, option("Annotate every text, without cache.", "--no-cache", panel=KNOWLEDGE)] = False
 
     def folder(self) -> Path | None:
         """Return the cache's folder; None if annotations are not cached."""
@@ -126,9 +120,7 @@ class NameOptions:
 class EngineOptions:
     """Where a large input is worked on, and whether an earlier run is resumed."""
 
-    engine: Annotated[
-        Literal["local", "spark"], option("Work on this machine, see --workers, or on a Spark cluster.")
-    ] = "local"
+    engine: Annotated[Literal["local", "spark"], option("Work on this machine or on a Spark cluster.")] = "local"
     master: Annotated[
         str | None,
         option(

@@ -22,9 +22,7 @@ def link(
     model: LinkerModel,
     *,
     texts: TextFileOptions,
-    everything: Annotated[
-        bool, option("Write mentions too that are linked to nothing: their id is null.", "--all")
-    ] = False,
+    everything: Annotated[bool, option("Write mentions without a link too: their id is null.", "--all")] = False,
     candidates: Annotated[int, option("Candidates to write for each mention; 0 writes none.", min=0)] = 5,
     threshold: Threshold = None,
     labels: Annotated[

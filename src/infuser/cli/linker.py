@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
@@ -10,10 +9,9 @@ from typing import Annotated
 import typer
 
 from infuser.cli import linker_options as shared
-from infuser.cli.console import loading, print_json, print_next_steps, resumable, say, training_progress
+from infuser.cli.console import loading, print_json, resumable, say, training_progress
 from infuser.cli.linker_train import train
 from infuser.cli.options import argument, option
-from infuser.words import counted
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -58,59 +56,39 @@ def pretrain(
     Example:
       infuser linker pretrain runs/linker/model --corpus news.txt --out runs/joint
     """
-    from infuser.linking.texts import digest_texts, read_document_windows
+    from infuser.linking.texts import read_document_windows
 
     documents = read_document_windows(corpus, text_column, limit, max_words)
     with loading("the model"):
+        from infuser.experiments.linkers import run_joint
         from infuser.experiments.run_folder import RunFolder
-        from infuser.linking import training
-        from infuser.linking.inference import bases_of, load_linker
-        from infuser.linking.masking import joint_examples
-        from infuser.saving import digest
+        from infuser.linking.inference import load_linker
+        from infuser.linking.training import JOINT
 
         infused = load_linker(model)
-    training.check_masked_head(infused.model)
-    pairs = training.reads_next_sentence(infused.model)
-    examples = joint_examples(documents, bases_of(infused.sources), pairs=pairs, seed=seed, copies=epochs)
-    n_taught = sum("gold" in example for example in examples)
-    say(
-        f"{counted(len(examples), 'pair' if pairs else 'text')} with masked words, {n_taught:,} of them with names "
-        "that mean one thing only"
-    )
-    settings = replace(
-        training.JOINT,
-        epochs=1,  # every epoch has examples of its own
-        batch_size=batch_size,
-        learning_rate=learning_rate,
-        new_learning_rate=new_learning_rate,
-        checkpoint_every=training.n_steps(len(examples) // epochs, batch_size),
-        seed=seed,
-        n_workers=workers,
-    )
-    made_with = training.describe_run(settings, loss=loss, model=model, copies=epochs, max_words=max_words)
-    made_with |= {"corpus": digest_texts(documents), "weights": digest(infused.model.state_dict())[:12]}
+    settings = replace(JOINT, epochs=epochs, batch_size=batch_size, seed=seed, n_workers=workers)
     run = RunFolder(out)
-    run.begin(made_with, restart=restart)
     with resumable():
-        result = training.pretrain(
-            infused, examples, loss=loss, settings=settings, out=run.checkpoints, progress=training_progress()
+        run_joint(
+            run,
+            infused,
+            documents,
+            loss=loss,
+            settings=replace(settings, learning_rate=learning_rate, new_learning_rate=new_learning_rate),
+            max_words=max_words,
+            made_with={"model": model},
+            restart=restart,
+            report=say,
+            progress=training_progress(),
         )
-    infused.save(run.model)
-    run.finish(result.to_json() | {"new_weights": infused.n_new_weights()})
-    shared.print_stage("joint training", result)
-    folder = shlex.quote(str(run.model))
-    print_next_steps([f'infuser link {folder} --text "..."', f"infuser linker evaluate {folder} TEST.jsonl"])
+    shared.print_next(run.model)
 
 
 @app.command()
 def evaluate(
     model: shared.LinkerModel,
-    files: Annotated[
-        list[Path], argument("Texts whose links are known: JSON lines, ELEVANT, AIDA.", metavar="FILE...")
-    ],
-    base: Annotated[
-        str | None, option("The knowledge base whose entities the files name.", default="the only one")
-    ] = None,
+    files: Annotated[list[Path], argument("Texts with known links: JSON lines, ELEVANT, AIDA.", metavar="FILE...")],
+    base: Annotated[str | None, option("The knowledge base that the files link to.", default="the only one")] = None,
     format: shared.LinkFormat = "auto",
     threshold: shared.Threshold = None,
     batch_size: Annotated[int, option("Texts that are read at once.", min=1)] = 32,

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from infuser.cli.console import print_table, say, skipping, with_interval
+from infuser.cli.console import print_next_steps, print_table, say, skipping, with_interval
 from infuser.cli.options import argument, option
 from infuser.words import counted
 
@@ -16,16 +17,13 @@ if TYPE_CHECKING:
     from infuser.linking.examples import LinkedText
     from infuser.linking.scores import LinkScores
     from infuser.sources import KnowledgeBase
-    from infuser.training import TrainResult
 
 LinkFormat = Annotated[
     Literal["auto", "jsonl", "elevant", "aida", "knowbert"],
     option("How links are written; auto looks at the first line of each file.", "--format"),
 ]
 LinkerModel = Annotated[str, argument("Folder with a linker: RUN/model of `infuser linker train`.")]
-Threshold = Annotated[
-    float | None, option("Link mentions whose best score is at least this.", default="the model's own")
-]
+Threshold = Annotated[float | None, option("Link mentions with at least this score.", default="the model's own")]
 Loss = Annotated[
     Literal["margin", "softmax"],
     option(
@@ -75,14 +73,12 @@ def read_linked(paths: Sequence[Path] | None, format: Any, base: KnowledgeBase) 
     return texts
 
 
-def print_stage(stage: str, result: TrainResult) -> None:
-    """Print how a stage went."""
-    losses = [entry.loss for entry in result.history]
-    then = f", then {losses[-1]:.4f}" if len(losses) > 1 else ""
-    say(
-        f"{stage}: {counted(result.steps, 'step')}, loss {losses[0]:.4f}{then}; {result.seconds:.0f} s, "
-        f"{result.examples_per_second:.0f} examples/s"
-    )
+def print_next(model: Path, *, joint: str | None = None) -> None:
+    """Print what to do with a trained linker; `joint` is where it may be trained together with its encoder."""
+    folder = shlex.quote(str(model))
+    steps = [f'infuser link {folder} --text "..."', f"infuser linker evaluate {folder} TEST.jsonl"]
+    steps += [f"infuser linker pretrain {folder} --corpus TEXTS.txt --out {shlex.quote(joint)}"] if joint else []
+    print_next_steps(steps)
 
 
 def print_scores(scores: Mapping[str, LinkScores]) -> None:

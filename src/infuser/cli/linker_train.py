@@ -1,41 +1,28 @@
-"""`infuser linker train`: put a knowledge base inside an encoder and train its linker.
-
-DIR/train.json     what the run was made with and, at its end, how it went
-DIR/checkpoints/   where a stopped run resumes
-DIR/model/         the trained model
-"""
+"""`infuser linker train`: put a knowledge base inside an encoder and train its linker."""
 
 from __future__ import annotations
 
-import shlex
 from dataclasses import asdict, replace
 from typing import Annotated, Literal
 
 from infuser.cli import linker_options as shared
-from infuser.cli.console import loading, print_next_steps, resumable, say, training_progress
+from infuser.cli.console import loading, resumable, say, training_progress
 from infuser.cli.options import Checkpoint, Paths, option, option_groups
 from infuser.errors import InputError
-from infuser.words import counted
 
 
 @option_groups
 def train(
     checkpoint: Checkpoint,
     out: shared.OutFolder,
-    links: Annotated[
-        Paths, option("Texts whose links are known: JSON lines, ELEVANT, AIDA. Repeatable.", metavar="FILE")
-    ] = None,
-    corpus: Annotated[
-        Paths, option("Texts without labels: .txt, .jsonl, .csv, .parquet ... Repeatable.", metavar="FILE")
-    ] = None,
+    links: Annotated[Paths, option("Texts with links: JSON lines, ELEVANT, AIDA. Repeatable.", metavar="FILE")] = None,
+    corpus: Annotated[Paths, option("Texts without links: .txt, .jsonl, .csv ... Repeatable.", metavar="FILE")] = None,
     dev: Annotated[Paths, option("Texts with links to measure the linker on. Repeatable.", metavar="FILE")] = None,
     format: shared.LinkFormat = "auto",
     text_column: shared.TextColumn = "text",
     limit: shared.TextLimit = None,
     layer: Annotated[int | None, option("Block behind which it stands, from 0.", default="the last but one")] = None,
-    threshold: Annotated[
-        float, option("A candidate with a lower score is not linked. Scores are no probabilities.")
-    ] = 0.0,
+    threshold: Annotated[float, option("Candidates with a lower score (no probability) are not linked.")] = 0.0,
     task: Annotated[
         Literal["encoder", "masked-lm", "pretraining"],
         option("The head that the model keeps; `infuser linker pretrain` needs one of the last two."),
@@ -64,7 +51,7 @@ def train(
     """
     if not links and not corpus:
         raise InputError("Give what to learn from: --links FILE with known links, --corpus FILE without, or both.")
-    from infuser.linking.texts import digest_texts, read_windows
+    from infuser.linking.texts import read_windows
 
     base = knowledge.open()
     linked, measured = (shared.read_linked(paths, format, base) for paths in (links, dev))
@@ -72,11 +59,11 @@ def train(
     with loading(checkpoint) as progress:
         import transformers
 
+        from infuser.experiments.linkers import run_linker
         from infuser.experiments.run_folder import RunFolder
         from infuser.hosts.checkpoints import find_checkpoint, is_infused
         from infuser.infused import infuse
-        from infuser.linking import training
-        from infuser.linking.evaluation import evaluate_linker
+        from infuser.linking.training import LINKER
         from infuser.methods import Kar
 
         method = Kar(layers=None if layer is None else {base.name: layer}, threshold=threshold)
@@ -85,38 +72,24 @@ def train(
         infused = infuse(folder, method, sources=[base], task=task)
     if is_infused(folder):
         say(f"{checkpoint} is infused already: a linker of the same shape starts from its weights.", err=True)
-    settings = replace(training.LINKER, epochs=epochs, batch_size=batch_size, seed=seed, n_workers=workers)
-    settings = replace(settings, learning_rate=learning_rate, new_learning_rate=learning_rate)
-    stages = [training.self_supervised_stage(infused, base, unlabelled, settings, progress=True)] if unlabelled else []
-    stages += [training.linked_stage(base, linked, settings, max_words)] if linked else []
-    made_with = training.describe_run(
-        settings, base, loss=loss, checkpoint=checkpoint, task=task, method=asdict(method), max_words=max_words
-    )
+    settings = replace(LINKER, epochs=epochs, batch_size=batch_size, seed=seed, n_workers=workers)
     run = RunFolder(out)
-    run.begin(made_with | {"links": digest_texts(linked), "corpus": digest_texts(unlabelled)}, restart=restart)
-    results = {}
-    for stage in stages:
-        say(f"{stage.name}: {counted(len(stage.examples), 'example')}")
-        with resumable():
-            [results[stage.name]] = training.train_linker(
-                infused,
-                stage.examples,
-                loss=loss,
-                settings=stage.settings,
-                out=run.checkpoints / stage.name,
-                progress=training_progress(),
-            ).values()
-        shared.print_stage(stage.name, results[stage.name])
-    infused.save(run.model)
-    scores = evaluate_linker(infused, base, measured, batch_size=batch_size) if measured else {}
-    run.finish(
-        {stage: result.to_json() for stage, result in results.items()}
-        | {"dev": {name: one.to_json() for name, one in scores.items()}, "new_weights": infused.n_new_weights()}
-    )
+    with resumable():
+        scores = run_linker(
+            run,
+            infused,
+            base,
+            linked=linked,
+            unlabelled=unlabelled,
+            dev=measured,
+            loss=loss,
+            settings=replace(settings, learning_rate=learning_rate, new_learning_rate=learning_rate),
+            max_words=max_words,
+            made_with={"checkpoint": checkpoint, "task": task, "method": asdict(method)},
+            restart=restart,
+            report=say,
+            progress=training_progress(),
+        )
     if scores:
         shared.print_scores(scores)
-    model = shlex.quote(str(run.model))
-    steps = [f'infuser link {model} --text "..."', f"infuser linker evaluate {model} TEST.jsonl"]
-    if task != "encoder":
-        steps.append(f"infuser linker pretrain {model} --corpus TEXTS.txt --out {shlex.quote(f'{out}-joint')}")
-    print_next_steps(steps)
+    shared.print_next(run.model, joint=None if task == "encoder" else f"{out}-joint")

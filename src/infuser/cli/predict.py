@@ -33,9 +33,7 @@ def predict(
     out: OutFile = None,
     text: Annotated[str | None, option("One text instead of a file.")] = None,
     pair: Annotated[str | None, option("The other side of that text.")] = None,
-    no_knowledge: Annotated[
-        bool, option("Answer without the method and its knowledge: the host alone.", "--no-knowledge")
-    ] = False,
+    no_knowledge: Annotated[bool, option("Answer without method and knowledge.", "--no-knowledge")] = False,
     batch_size: Annotated[int, option("Texts that are read at once.", min=1)] = 32,
     *,
     columns: TextColumnOptions,

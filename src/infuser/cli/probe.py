@@ -18,16 +18,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class ProbeOptions(ReadingOptions):
-    """Which triples are asked about, and what is read of them."""
+    """Which triples are probed, and what is read of them."""
 
-    sample: Annotated[
-        int | None, option("So many triples of each relation at most, to be quick.", min=2, default="all")
-    ] = None
+    sample: Annotated[int | None, option("So many triples of each relation at most.", min=2, default="all")] = None
     ids: Annotated[bool, option("Entities in --scores go by their ids, not by their words.", "--ids")] = False
     seed: Annotated[int, option("Decides all that is drawn.")] = 0
-    no_curve: Annotated[
-        bool, option("Do not ask each layer alone; much faster.", "--no-curve", panel="What is read")
-    ] = False
+    no_curve: Annotated[bool, option("Do not probe each layer alone; faster.", "--no-curve", panel="What is read")] = (
+        False
+    )
 
 
 @option_groups
@@ -36,9 +34,7 @@ def probe(
     out: Annotated[Path, option("Folder for probe.html and probe.json.")],
     encoder: Encoder = "minilm",
     compare: Annotated[str | None, option("Another encoder, compared with the first.")] = None,
-    test: Annotated[
-        Path | None, option("Texts to test with, of the same format.", default="a third of the texts, by the seed")
-    ] = None,
+    test: Annotated[Path | None, option("Texts to test with.", default="a third of the texts")] = None,
     scores: Annotated[
         Path | None,
         option(

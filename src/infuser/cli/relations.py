@@ -40,9 +40,7 @@ def evaluate(
         list[str] | None,
         option("When a triple counts as right. Repeatable.", metavar="strict|labelled|lenient", default="all three"),
     ] = None,
-    gold_spans: Annotated[
-        bool, option("Relate the data's own mentions, not what sources find.", "--gold-spans")
-    ] = False,
+    gold_spans: Annotated[bool, option("Relate the data's own mentions, not the sources'.", "--gold-spans")] = False,
     learned: Annotated[bool, option("Count only relations that the model has learned.", "--learned")] = False,
     out: Annotated[Path | None, option("Also write all counts as JSON.", "--json", metavar="FILE")] = None,
     *,

@@ -30,9 +30,7 @@ def fit(
     encoder: Encoder = "minilm",
     dev: Annotated[Path | None, option("Other such texts, to set the thresholds by.", metavar="FILE")] = None,
     negatives: Annotated[float, _setting("Triples that are none, for each that is one; the paper has 1.")] = 5.0,
-    no_none: Annotated[
-        bool, _setting("The classifier does not know 'none of them'; as in the paper.", "--no-none")
-    ] = False,
+    no_none: Annotated[bool, _setting("Learn no class 'none of them'; as in the paper.", "--no-none")] = False,
     seed: Annotated[int, _setting("Decides which triples that are none it learns from.")] = 0,
     *,
     reading: ReadingOptions,

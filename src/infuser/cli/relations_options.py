@@ -21,9 +21,7 @@ if TYPE_CHECKING:
 
 DATA = "Texts whose relations are known: JSON lines, or a file of T-REx, DocRED, FewRel, SemEval-2010-8."
 FittedModel = Annotated[Path, argument("A folder that `infuser relations fit` wrote.", metavar="MODEL")]
-EncoderNow = Annotated[
-    str | None, option("Where the encoder that it was fitted on lies now.", "--encoder", default="as saved")
-]
+EncoderNow = Annotated[str | None, option("Where its encoder lies now.", "--encoder", default="as saved")]
 
 
 Encoder = Annotated[str, option("A folder (plain, or infused: read with its knowledge), a hub id or an asset.")]
@@ -69,13 +67,11 @@ class ReadingOptions:
     """What classifiers of relations read, and how freely they fit."""
 
     relations: Annotated[str | None, option("Only these relations.", metavar="ID,ID,...", default="all")] = None
-    features: Annotated[
-        Literal["attention", "embeddings"], _reading("Attention between the spans, or their states.")
-    ] = "attention"
+    features: Annotated[Literal["attention", "embeddings"], _reading("Attention of spans, or their states.")] = (
+        "attention"
+    )
     pooling: Annotated[Literal["sum", "mean"], _reading("How attention between words becomes one number.")] = "sum"
-    pairs: Annotated[
-        bool, _reading("Look at head and tail alone, not at the words that say the relation.", "--pairs")
-    ] = False
+    pairs: Annotated[bool, _reading("Read head and tail alone, not the words of the relation.", "--pairs")] = False
     strength: Annotated[float, _reading("How freely classifiers may fit (scikit-learn's C).")] = 1.0
 
     def settings(self) -> dict[str, Any]:
@@ -115,9 +111,7 @@ class FittedOptions:
         float | None,
         option("Return triples that are related with more than this.", min=0, max=1, default="the model's"),
     ] = None
-    best: Annotated[
-        float | None, option("And whose best relation has more than this.", min=0, max=1, default="the model's")
-    ] = None
+    best: Annotated[float | None, option("And a best relation above this.", min=0, max=1, default="the model's")] = None
     encoder: EncoderNow = None
 
     def open(self, folder: Path) -> AttentionRelations:

@@ -1,8 +1,4 @@
-"""`infuser select`: decide which entities are worth injecting, see what that keeps and drops, and write it down.
-
-FILE.json          the selection, for infuser train --select FILE
-FILE.scores.json   with --measure: how well the encoder knows each entity
-"""
+"""`infuser select`: decide which entities are worth injecting, see what that keeps and drops, and write it down."""
 
 from __future__ import annotations
 
@@ -29,9 +25,7 @@ if TYPE_CHECKING:
 def select(
     data: Texts,
     out: Annotated[Path | None, option("File for the selection, .json.", default="not written")] = None,
-    explain: Annotated[
-        bool, option("Print keep-rates by frequency, and what is dropped and why.", "--explain")
-    ] = False,
+    explain: Annotated[bool, option("Print keep-rates by frequency, what is dropped and why.", "--explain")] = False,
     show: Annotated[int, option("How many dropped entities and relations --explain lists.", min=0)] = 20,
     draws: Annotated[int, option("Over how many epochs keep-rates are counted.", min=1)] = 10,
     *,
@@ -110,7 +104,7 @@ def _known(
     scores, about = measure_entities(options.checkpoint, annotated, options.measure, types=options.read_types())
     if options.measure == "probe":
         say(
-            f"The probe tells {counted(about['types'], 'type')} apart with accuracy {about['accuracy']:.3f}; with "
+            f"The probe separates {counted(about['types'], 'type')} with accuracy {about['accuracy']:.3f}; with "
             f"shuffled types {about['control']:.3f}, by guessing {about['chance']:.3f}"
         )
     if out is not None:

@@ -1,9 +1,4 @@
-"""`infuser train`: fine-tune a checkpoint with knowledge inside, and keep what is needed to use and repeat it.
-
-DIR/train.json     what the run was made with and, once finished, its result
-DIR/checkpoints/   where a stopped run resumes
-DIR/model/         the trained model
-"""
+"""`infuser train`: fine-tune a checkpoint with knowledge inside, and keep what is needed to use and repeat it."""
 
 from __future__ import annotations
 
@@ -24,14 +19,10 @@ def train(
     checkpoint: Checkpoint,
     data: Annotated[Path, argument("Training examples: .csv, .tsv, .jsonl, .json or .parquet.")],
     out: Annotated[Path, option("Folder for the model, the record of the run and its checkpoints.")],
-    dev: Annotated[
-        Path | None, option("Examples that choose the epochs.", default="a tenth of the training examples")
-    ] = None,
+    dev: Annotated[Path | None, option("Examples that choose the epochs.", default="a tenth of the data")] = None,
     test: Annotated[Path | None, option("Examples to score once, at the end.", default="none")] = None,
     plain: Annotated[bool, option("Train the baseline: the same without knowledge.", "--plain")] = False,
-    placebo: Annotated[
-        bool, option("Train the placebo: the same knowledge, shuffled between texts.", "--placebo")
-    ] = False,
+    placebo: Annotated[bool, option("Train the placebo: the knowledge, shuffled between texts.", "--placebo")] = False,
     restart: Annotated[bool, option("Start again instead of resuming.", "--restart")] = False,
     metric: Annotated[
         str | None,

@@ -32,9 +32,7 @@ class TrainOptions:
         float | None, _setting("Peak learning rate of the new knowledge weights.", default="learning rate")
     ] = None
     patience: Annotated[int, _setting("Epochs without improvement after which training stops.")] = 2
-    mixed_precision: Annotated[
-        Literal["no", "bf16", "fp16"], _setting("Compute in 16 bits where that is safe.", "--precision")
-    ] = "no"
+    mixed_precision: Annotated[Literal["no", "bf16", "fp16"], _setting("Compute in 16 bits.", "--precision")] = "no"
     checkpoint_every: Annotated[int | None, _setting("Steps between checkpoints.", default="one per epoch")] = None
     n_workers: Annotated[int, _setting("Processes that prepare batches in the background.", "--workers")] = 0
     seed: Annotated[int, _setting("Decides order, dropout and the new head.")] = 0

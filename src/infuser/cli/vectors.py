@@ -35,19 +35,13 @@ class WayOptions:
     file: Annotated[Path | None, _way("Vectors: GloVe or word2vec text (.gz, .zst), .safetensors.", metavar="FILE")] = (
         None
     )
-    train: Annotated[
-        Path | None, _way("Triples to train on: a graph folder or a file of triples.", metavar="GRAPH")
-    ] = None
+    train: Annotated[Path | None, _way("Triples to train on: a graph folder or a file.", metavar="GRAPH")] = None
     describe: Annotated[
         Path | None,
         _way("Entities to encode: a graph folder, or a table with id, label, description.", metavar="GRAPH"),
     ] = None
-    ids: Annotated[
-        Path | None, _with_file("Ids of the rows: one per line, or ERNIE's entity2id.txt.", metavar="FILE")
-    ] = None
-    tensor: Annotated[
-        str | None, _with_file("Which matrix of a .safetensors file.", metavar="NAME", default="the only one")
-    ] = None
+    ids: Annotated[Path | None, _with_file("Ids of rows: one per line, or entity2id.txt.", metavar="FILE")] = None
+    tensor: Annotated[str | None, _with_file("Matrix of .safetensors.", metavar="NAME", default="the only one")] = None
 
     def check(self) -> None:
         """Raise InputError unless there is one way, with its own flags."""
@@ -65,9 +59,7 @@ def build(
     out: Annotated[Path, option("Folder to write; older vectors there are replaced.")],
     way: WayOptions,
     missing: MissingOptions,
-    encoder: Annotated[
-        str, _with_describe("Checkpoint folder, hub id or asset that reads descriptions.", metavar="MODEL")
-    ] = "minilm",
+    encoder: Annotated[str, _with_describe("Checkpoint that reads descriptions.", metavar="MODEL")] = "minilm",
     label: Annotated[bool, _with_describe('Read "label: description", or the description alone.')] = True,
     max_tokens: Annotated[int, _with_describe("Tokens of a description.", min=1)] = 128,
     model: Annotated[str, _with_train("A model of PyKEEN: TransE, DistMult, ComplEx, RotatE ...")] = "TransE",

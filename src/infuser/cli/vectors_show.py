@@ -42,9 +42,7 @@ def add(
     folder: Folder,
     entities: Annotated[Path, option("Table of new entities: id, label, description.", metavar="FILE")],
     out: Annotated[Path, option("Folder to write; it may be DIR itself.")],
-    encoder: Annotated[
-        str | None, option("Where the encoder lies now.", metavar="MODEL", default="where it was")
-    ] = None,
+    encoder: Annotated[str | None, option("Where its encoder lies.", metavar="MODEL", default="where it was")] = None,
     strict: Strict = False,
     *,
     missing: MissingOptions,

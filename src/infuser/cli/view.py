@@ -26,9 +26,7 @@ def view(
             metavar="[RUN_OR_CHECKPOINT]",
         ),
     ] = None,
-    host: Annotated[
-        str, option("Address to listen at. Others than this machine can only reach it if you change it.")
-    ] = "127.0.0.1",
+    host: Annotated[str, option("Address to listen at; 127.0.0.1 is this machine alone.")] = "127.0.0.1",
     port: Annotated[
         int | None, option("Port to listen at; 0 takes a free one.", min=0, max=65535, default="8765, or a free one")
     ] = None,

@@ -11,29 +11,22 @@ from __future__ import annotations
 
 import hashlib
 import inspect
-import math
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from transformers import PreTrainedModel
 
 from infuser.errors import InputError
-from infuser.files import digest_of
 from infuser.hosts import plain_state
 from infuser.infused import Infused
-from infuser.linking.examples import LinkedText, check_offered, link_examples
 from infuser.linking.inference import check_linker, check_names
 from infuser.linking.masking import Masking, MaskingCollator
 from infuser.linking.objective import FrozenStates, LinkerAlone, LinkingObjective, LinkLoss
-from infuser.linking.self_supervision import UnambiguousTexts
-from infuser.linking.windows import window_linked
 from infuser.methods.kar import Kar, invert
 from infuser.saving import digest
 from infuser.signals.candidates import bases_among
-from infuser.sources import KnowledgeBase
-from infuser.sources.annotating.fingerprints import describe
 from infuser.training import TrainResult, TrainSettings, train
 from infuser.training.steps import Example, StepReport
 
@@ -108,51 +101,6 @@ def pretrain(
     objective = LinkingObjective(infused.model, names, loss=loss)
     made_with = {**_made_with(infused, examples, names, loss), "masking": asdict(masking or Masking())}
     return train(objective, examples, collate, settings=settings, out=out, progress=progress, made_with=made_with)
-
-
-class Stage(NamedTuple):
-    """What a linker learns from in one stage, and how."""
-
-    name: str
-    examples: list[dict[str, Any]]
-    settings: TrainSettings
-
-
-def self_supervised_stage(
-    infused: Infused, base: KnowledgeBase, texts: Sequence[str], settings: TrainSettings, *, progress: bool = False
-) -> Stage:
-    """Return the stage that learns from texts without labels; each epoch hides names among others in its own way."""
-    read = UnambiguousTexts(texts, {base.name: base}, progress=progress)
-    examples = [
-        example
-        for epoch in range(settings.epochs)
-        for example in read.examples(seed=settings.seed, epoch=epoch, mask_token=infused.tokenizer.mask_token)
-    ]
-    every = n_steps(len(read), settings.batch_size)
-    return Stage("self-supervised", examples, replace(settings, epochs=1, checkpoint_every=every))
-
-
-def linked_stage(base: KnowledgeBase, texts: Sequence[LinkedText], settings: TrainSettings, max_words: int) -> Stage:
-    """Return the stage that learns from texts whose links are known, long ones in windows."""
-    windows = [window for one in texts for window in window_linked(one, max_words)]
-    examples = link_examples(windows, {base.name: base})
-    check_offered(examples, texts, base)
-    return Stage("links", examples, settings)
-
-
-def describe_run(settings: TrainSettings, base: KnowledgeBase | None = None, **further: Any) -> dict[str, Any]:
-    """Return all that decides the result of a run, as plain values; a knowledge base by name and digest."""
-    how = asdict(settings)
-    del how["n_workers"], how["checkpoint_every"]
-    if base is not None:
-        parts = [part for key, part in describe(base).items() if key not in ("code", "versions")]
-        further["base"] = f"{base.name} ({digest_of(parts)})"
-    return {**further, **how}
-
-
-def n_steps(n_examples: int, batch_size: int) -> int:
-    """Return how many steps one epoch takes."""
-    return max(1, math.ceil(n_examples / batch_size))
 
 
 def check_masked_head(model: PreTrainedModel) -> None:
