@@ -38,32 +38,18 @@ HEADED = (".csv", ".tsv", ".parquet")
 _CHUNK = 1 << 20
 
 Item = TypeVar("Item")
-Lines = Iterable[tuple[int, str | BadRow]]
+Line = tuple[int, str]
+"""The number of a line, and its text."""
 
 
-def read_lines(path: str | Path, skipped: Skipped | None = None) -> Iterator[tuple[int, str]]:
+def read_lines(path: str | Path, skipped: Skipped | None = None) -> Iterator[Line]:
     """Yield the lines of a file, without their ends and with their numbers."""
-    for number, line in any_lines(path):
-        if isinstance(line, BadRow):
-            line.settle(skipped)
-        else:
-            yield number, line
+    return _good(_any_lines(Path(path)), skipped)
 
 
-def filled_lines(path: str | Path, skipped: Skipped | None = None) -> Iterator[tuple[int, str]]:
+def filled_lines(path: str | Path, skipped: Skipped | None = None) -> Iterator[Line]:
     """Yield the lines of a file that are not blank."""
     return ((number, line) for number, line in read_lines(path, skipped) if line.strip())
-
-
-def any_lines(path: str | Path) -> Iterator[tuple[int, str | BadRow]]:
-    """Yield the lines of a file, without their ends and with their numbers; one that is not UTF-8 is a bad row."""
-    path = Path(path)
-    for block in read_blocks(path):
-        for number, line in enumerate(block.lines(), block.first):
-            try:
-                yield number, line.decode()
-            except UnicodeDecodeError as error:
-                yield number, _not_utf8(path, number, line, error)
 
 
 def read_rows(path: Path, skipped: Skipped | None = None) -> Iterator[Row]:
@@ -104,7 +90,7 @@ def read_records(
 
 def json_lines(path: str | Path, skipped: Skipped | None = None) -> Iterator[Record]:
     """Yield the objects of a file with one on each line, whatever its name."""
-    return _good(_json_objects(Path(path), any_lines(path)), skipped)
+    return _good(_json_objects(Path(path), _any_lines(Path(path))), skipped)
 
 
 def json_object(place: Place, text: str | bytes) -> dict[str, Any]:
@@ -152,6 +138,16 @@ def _good(items: Iterable[Item | BadRow], skipped: Skipped | None) -> Iterator[I
             yield item
 
 
+def _any_lines(path: Path) -> Iterator[Line | BadRow]:
+    """Yield the lines of a file, without their ends; one that is not UTF-8 is a bad row."""
+    for block in read_blocks(path):
+        for number, line in enumerate(block.lines(), block.first):
+            try:
+                yield number, line.decode()
+            except UnicodeDecodeError as error:
+                yield _not_utf8(path, number, line, error)
+
+
 def _block_rows(path: Path, block: Block) -> Iterator[Row | BadRow]:
     """Yield the rows of a block that are not empty."""
     for number, record in block.records():
@@ -189,16 +185,16 @@ def _named_rows(path: Path, quoted: bool) -> Iterator[Record | BadRow]:
 
 
 def _plain_lines(path: Path) -> Iterator[Record | BadRow]:
-    lines = ((number, line) for number, line in any_lines(path) if isinstance(line, BadRow) or line.strip())
+    lines = (line for line in _any_lines(path) if isinstance(line, BadRow) or line[1].strip())
     first = next(lines, None)
     if first is None:
         return
     all_lines = chain([first], lines)
-    if isinstance(first[1], str) and first[1].lstrip().startswith("{"):
+    if not isinstance(first, BadRow) and first[1].lstrip().startswith("{"):
         yield from _json_objects(path, all_lines)
         return
-    for number, line in all_lines:
-        yield line if isinstance(line, BadRow) else _text_and_pair(Place(path, number), line)
+    for line in all_lines:
+        yield line if isinstance(line, BadRow) else _text_and_pair(Place(path, line[0]), line[1])
 
 
 def _text_and_pair(place: Place, line: str) -> Record | BadRow:
@@ -208,12 +204,12 @@ def _text_and_pair(place: Place, line: str) -> Record | BadRow:
     return place, dict(zip(("text", "pair"), cells, strict=False))
 
 
-def _json_objects(path: Path, lines: Lines) -> Iterator[Record | BadRow]:
-    for number, line in lines:
+def _json_objects(path: Path, lines: Iterable[Line | BadRow]) -> Iterator[Record | BadRow]:
+    for line in lines:
         if isinstance(line, BadRow):
             yield line
-        elif line.strip():
-            yield _parsed(Place(path, number), line.rstrip())
+        elif line[1].strip():
+            yield _parsed(Place(path, line[0]), line[1].rstrip())
 
 
 def _json_rows(path: Path) -> Iterator[Row]:
