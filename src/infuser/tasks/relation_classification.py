@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
-from random import Random
 from typing import Any
 
 import numpy as np
@@ -28,9 +27,9 @@ from infuser.tables.values import is_text
 from infuser.tasks.base import Example, Split, Task, class_options
 from infuser.tasks.entity_markers import Markers, mark
 from infuser.tasks.official import dataset_records, find_file, is_datasets_name, official_records
+from infuser.tasks.splitting import hold_out
 from infuser.types import Span
 
-_SEED = 13
 _ADVICE = "Correct it or download the file again."
 
 
@@ -272,28 +271,12 @@ def _read_texts(
 
 
 def _select_part(texts: Iterable[RelationText], split: Split, held_out: Sequence[Split]) -> list[RelationText]:
-    """Return the texts of a split, where the parts in `held_out` are drawn from the training part."""
-    every = list(texts)
-    parts = draw_parts([text.triples[0].relation for text in every], held_out)
-    return [text for text, part in zip(every, parts, strict=True) if part == split]
-
-
-def draw_parts(labels: Sequence[str], held_out: Sequence[Split]) -> list[Split]:
-    """Return the part of each example: of every label a tenth goes to each part held out, the rest to train.
-
-    The draw depends on the label and the number of its examples alone. Of a label with so few examples that no
-    training example would be left, none is held out.
-    """
-    parts: list[Split] = ["train"] * len(labels)
-    places: dict[str, list[int]] = {}
-    for place, label in enumerate(labels):
-        places.setdefault(label, []).append(place)
-    for label, of_label in places.items():
-        n_held = max(1, len(of_label) // 10)
-        if len(of_label) <= n_held * len(held_out):
-            continue
-        Random(f"{_SEED} {label}").shuffle(of_label)
-        for number, split in enumerate(held_out):
-            for place in of_label[number * n_held : (number + 1) * n_held]:
-                parts[place] = split
-    return parts
+    """Return the texts of a split, where a tenth for each part in `held_out` is held out of the training part."""
+    left = list(texts)
+    n_held = max(1.0, 0.1 * len(left))  # parts of the same size
+    for part in held_out if len(left) > 1 else ():
+        held = hold_out(len(left), share=n_held, strata=[text.triples[0].relation for text in left])
+        if part == split:
+            return [left[place] for place in sorted(held)]
+        left = [text for place, text in enumerate(left) if place not in held]
+    return left if split == "train" else []
