@@ -140,3 +140,41 @@ def test_arms_that_cannot_be_compared_are_refused(trial: Trial) -> None:
         Arm(Kam())
     with pytest.raises(InputError, match="has knowledge but no method"):
         Arm(None, trial.arm.sources)
+
+
+def test_each_experiment_in_a_folder_keeps_its_own_models(trial: Trial, tmp_path: Path) -> None:
+    first = trial.compare(out=tmp_path / "out")
+    other = replace(trial, settings=replace(trial.settings, epochs=2)).compare(out=tmp_path / "out")
+    assert first.model("kam") != other.model("kam") and first.model("kam").exists()
+    again = trial.compare(out=tmp_path / "out")
+    assert again.model("kam") == first.model("kam")
+
+
+def test_test_examples_without_labels_are_refused_before_any_training(trial: Trial) -> None:
+    hidden = [{key: value for key, value in example.items() if key != "label"} for example in trial.data.test]
+    with pytest.raises(InputError, match="have no labels"):
+        compare(trial.checkpoint, trial.arm, replace(trial.data, test=hidden))
+
+
+def test_a_test_set_of_one_label_is_refused_before_any_training(trial: Trial) -> None:
+    alike = [{**example, "label": 1} for example in trial.data.test]
+    trained: list[Cell] = []
+    with pytest.raises(InputError, match="different labels"):
+        compare(
+            trial.checkpoint,
+            trial.arm,
+            replace(trial.data, test=alike),
+            settings=trial.settings,
+            progress=lambda cell, report: trained.append(cell),
+        )
+    assert not trained
+
+
+def test_a_method_by_its_name_has_the_settings_that_train_uses(trial: Trial) -> None:
+    assert Arm("kam", trial.arm.sources) == trial.arm
+    assert Arm("kar", trial.arm.sources).method.threshold == -100
+
+
+def test_examples_without_a_test_part_are_scored_on_the_dev_part_itself(trial: Trial) -> None:
+    data = Data.from_examples(trial.data.train)
+    assert data.test is data.dev and data.scored == "dev" and 0 < len(data.dev) < len(trial.data.train)

@@ -157,7 +157,7 @@ except InfuserError as error:
             "[PYTHON_VERSION_MISMATCH] Python 3.9",
         ),
         ("Job aborted: ExecutorLostFailure (executor 3 exited)\n", "died"),
-        ("", "no reason was told."),
+        ("", "no reason given."),
     ],
 )
 def test_long_errors_of_spark_become_a_sentence(told: str, said: str) -> None:

@@ -22,7 +22,7 @@ from infuser.infused import Infused, load
 from infuser.reports.report import write_report
 from infuser.reports.table import markdown_table
 from infuser.stats import comparison as statistics
-from infuser.stats.metrics import get_metric
+from infuser.stats.metrics import Metric
 from infuser.training import TrainSettings
 
 
@@ -46,21 +46,18 @@ class Comparison:
         scores = [
             statistics.ArmScores(
                 name,
-                [np.asarray(result["predictions"], dtype=np.float64) for result in self.results[name]],
+                [np.asarray(result["predictions"]) for result in self.results[name]],
                 self.results[name][0]["extra_weights"],
                 [result["seconds"]["total"] for result in self.results[name]],
             )
             for name in names
         ]
-        placebos = [arm.name for arm in self.arms if arm.shuffled]
-        infused = [arm.name for arm in self.arms if arm.method is not None and not arm.shuffled]
-        metric = get_metric(self.data.metric)
         return statistics.compare(
             scores,
             np.asarray(self.data.golds()),
-            metric=metric,
+            metric=self._metric,
             groups=self.groups,
-            also=[(name, placebo) for name in infused[:1] for placebo in placebos],
+            also=[(arm.name, other.name) for arm in self.arms for other in self.arms if _is_placebo_of(other, arm)],
         )
 
     @property
@@ -71,18 +68,21 @@ class Comparison:
     @property
     def best(self) -> str:
         """The name of the arm to use: the best one that helps, else the baseline."""
-        helps = {
-            one.arm
-            for one in self.statistics.differences
-            if one.verdict == "helps" and one.against == self.arms[0].name
-        }
-        able = [one for one in self.statistics.arms if one.name in helps and not self._arm(one.name).shuffled]
-        return max(able, key=lambda one: one.mean).name if able else self.arms[0].name
+        baseline = self.arms[0].name
+        against = [one for one in self.statistics.differences if one.against == baseline]
+        helps = {one.arm for one in against if one.verdict == "helps" and not self._arm(one.arm).shuffled}
+        able = [one for one in self.statistics.arms if one.name in helps]
+        sign = 1 if self._metric.higher_is_better else -1
+        return max(able, key=lambda one: sign * one.mean).name if able else baseline
+
+    @property
+    def _metric(self) -> Metric:
+        return self.data.task.get_metric(self.data.metric)
 
     def model(self, name: str | None = None) -> Path:
         """Return the folder of a trained model, of the first seed; by default that of the best arm."""
         name = name or self.best
-        path = Results(self.folder).model(Cell("", self._arm(name).name, "", 0))
+        path = Results(self.folder).model_folder(self._arm(name).name, self.results[name][0]["digest"])
         if not path.exists():
             raise InputError(f"No model of {name!r} was kept. Give compare(out=FOLDER) to keep models.")
         return path
@@ -139,6 +139,8 @@ def compare(
     listed = _complete([arms] if isinstance(arms, Arm) else list(arms), placebo=placebo)
     data = data if isinstance(data, Data) else Data.from_table(data)
     numbers = list(range(seeds)) if isinstance(seeds, int) else list(seeds)
+    if data.golds() is None:
+        raise InputError("The test examples have no labels to compare the answers with. Give labelled ones.")
     if not numbers:
         raise InputError("A comparison needs at least one seed; two or more give an interval.")
     setups = {arm.name: Setup(Host(str(checkpoint)), arm, data, settings or TrainSettings()) for arm in listed}
@@ -188,3 +190,8 @@ def _complete(arms: list[Arm], *, placebo: bool) -> list[Arm]:
     if len(set(names)) != len(names):
         raise InputError(f"Arms need names of their own; got {', '.join(names)}. Give name=... to Arm.")
     return listed
+
+
+def _is_placebo_of(other: Arm, arm: Arm) -> bool:
+    same = other.method == arm.method and other.sources == arm.sources
+    return other.shuffled and not arm.shuffled and same

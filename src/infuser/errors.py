@@ -4,7 +4,7 @@ InfuserError
 ├── HostError (ValueError)          the encoder cannot receive knowledge
 ├── SourceError (ValueError)        knowledge that cannot be read or used
 ├── InputError (ValueError)         a text, file or setting that cannot be used
-│   └── DivergedError               training that came to numbers that are not finite
+│   └── DivergedError               training whose loss became NaN or infinite
 ├── UnknownNameError (KeyError)     a registered name that does not exist
 ├── CheckpointError (OSError)       a checkpoint or saved directory that cannot be loaded
 ├── AssetError (OSError)            an asset that cannot be fetched or fails its digest check
@@ -34,7 +34,7 @@ class InputError(InfuserError, ValueError):
 
 
 class DivergedError(InputError):
-    """Training that came to numbers that are not finite: a setting, most often a step size, was too large."""
+    """Training diverged: the loss became NaN or infinite, most often because a learning rate was too large."""
 
 
 class UnknownNameError(InfuserError, KeyError):

@@ -28,7 +28,7 @@ T = TypeVar("T")
 
 @contextmanager
 def whole_folder(folder: str | Path) -> Iterator[Path]:
-    """Yield an empty folder that takes the name `folder` when all went well, in place of what was there."""
+    """Yield an empty folder that replaces `folder` on success."""
     folder = Path(folder)
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)

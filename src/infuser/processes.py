@@ -166,7 +166,7 @@ def _end(process: BaseProcess, connection: Connection) -> None:
 
 
 def _work(connection: Connection) -> None:
-    """Do what comes until nothing more can come; end with the parent, even in the middle of a task."""
+    """Run tasks until the queue closes; exit with the parent."""
     threading.Thread(target=end_with_parent, daemon=True).start()
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # who presses Ctrl-C speaks to the parent, which ends us
     for name in _THREADS:

@@ -108,20 +108,20 @@ def clear_errors(what: str = "Spark gave up") -> Iterator[None]:
         raise InfuserError(f"{what}: {explain(str(error))}") from error
 
 
-def explain(told: str) -> str:
+def explain(reason: str) -> str:
     """Return in a sentence or two what is wrong and what to do, from the many lines that Spark raises."""
-    missing = re.search(r"No module named '([\w.]+)'", told)
+    missing = re.search(r"No module named '([\w.]+)'", reason)
     if missing:
         return explain_import(missing[1])
-    if "Python worker exited unexpectedly" in told or "ExecutorLostFailure" in told:
+    if "Python worker exited unexpectedly" in reason or "ExecutorLostFailure" in reason:
         return (
             "a process on an executor died, again and again; often its memory ran out. What is finished stays: run the "
             "same again, perhaps with a larger spark.executor.memoryOverhead or fewer spark.executor.cores."
         )
-    head, _, trace = told.partition("Traceback (most recent call last):")
+    head, _, trace = reason.partition("Traceback (most recent call last):")
     raised = [line for line in trace.splitlines() if re.match(r"[\w.]+(Error|Exception|Interrupt)\b", line)]
     lines = [line.strip() for line in head.splitlines() if line.strip() and "occurred while calling" not in line]
-    first = raised[-1] if raised else lines[0] if lines else "no reason was told"
+    first = raised[-1] if raised else lines[0] if lines else "no reason given"
     return re.sub(r"^(: )?([\w$]+\.)+[\w$]+: ", "", first).rstrip(".") + "."
 
 

@@ -58,13 +58,13 @@ class WorkFolder:
         """Record what the run is made with and return whether it resumes an earlier run, whose parts are kept.
 
         Parts that were made with something else are an InputError that names what differs, unless `restart` removes
-        them. A run that finished no part binds nobody. `further` is recorded too, and not compared.
+        them. A run without finished parts can be replaced. `further` is recorded too, and not compared.
         """
         made_with = json.loads(json.dumps(made_with))
         try:
             before = self.read()
         except InputError:
-            if not restart or self.others():
+            if not restart or (self.others() and not self.shared):
                 raise
             before = {}  # damaged, but ours
         if before is None:

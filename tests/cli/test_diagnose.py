@@ -13,6 +13,9 @@ from cli.commands import COLUMNS, MEDICINES, TOOLS, error_of, examples_of, run_c
 from typer.testing import Result
 
 from infuser.analysis.diagnose.result import Diagnosis
+from infuser.experiments.data import Data
+from infuser.files import digest_of
+from infuser.tables.examples import Columns
 
 SMALL = ("--sizes", 0.5, "--corrupt", 0.5)
 
@@ -163,7 +166,9 @@ def test_runs_that_held_out_their_own_dev_examples_need_test_data(copied: Callab
         record = json.loads((run / "train.json").read_text())
         record["files"]["dev"] = None
         del record["made_with"]["data_seed"]  # as an earlier version wrote it: each seed held out another tenth
-        record["made_with"]["dev"] = run.name
+        data, seed = record["files"]["data"]["path"], record["made_with"]["seed"]
+        held_out = Data.from_table(data, columns=Columns(**record["made_with"]["columns"]), seed=seed).dev
+        record["made_with"]["dev"] = digest_of(held_out)
         (run / "train.json").write_text(json.dumps(record))
     assert "--data FILE" in error_of("diagnose", *folders)
 

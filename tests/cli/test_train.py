@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -216,3 +219,39 @@ def test_entities_of_a_knowledge_base_are_put_inside_by_name(
     alone = error_of(*common, *base[:4], "--out", tmp_path / "other")
     assert f"--method {method} reads a knowledge base: give --candidates DIR and --vectors DIR" in alone
     assert "kam reads links between words" in error_of(*common, *base[2:], "--out", tmp_path / "other")
+
+
+def test_another_selection_in_the_same_file_is_another_run(checkpoint: Path, task: Path, tmp_path: Path) -> None:
+    graph = ("--graph", task / "triples.tsv")
+    texts = ("--text-column", "query", "--pair-column", "ad")
+    run_command("select", task / "train.csv", *texts, *graph, "--out", tmp_path / "s.json")
+    data = ("train", checkpoint, task / "train.csv", *COLUMNS, *graph, "--epochs", 1, "--out", tmp_path / "run")
+    run_command(*data, "--select", tmp_path / "s.json")
+    run_command("select", task / "train.csv", *texts, *graph, "--out", tmp_path / "s.json", "--rare", 1)
+    assert "select was sampling" in error_of(*data, "--select", tmp_path / "s.json")
+
+
+def test_a_damaged_record_does_not_stand_in_the_way_of_a_restart(checkpoint: Path, task: Path, tmp_path: Path) -> None:
+    data = ("train", checkpoint, task / "train.csv", *COLUMNS, "--plain", "--epochs", 1, "--out", tmp_path / "run")
+    run_command(*data)
+    (tmp_path / "run" / "train.json").write_text("{")
+    assert "is damaged" in error_of(*data)
+    run_command(*data, "--restart")
+    assert json.loads((tmp_path / "run" / "train.json").read_text())["finished"]
+
+
+@pytest.mark.slow
+def test_two_launched_processes_train_one_run(checkpoint: Path, task: Path, tmp_path: Path) -> None:
+    launch = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "infuser"]
+    command = [*launch, "train", checkpoint, task / "train.csv", *COLUMNS, "--graph", task / "triples.tsv"]
+    done = subprocess.run(
+        [*map(str, command), "--epochs", "1", "--batch-size", "8", "--out", str(tmp_path / "run")],
+        capture_output=True,
+        text=True,
+        timeout=400,
+        env={**os.environ, "OMP_NUM_THREADS": "1", "ACCELERATE_USE_CPU": "true"},
+    )
+    assert done.returncode == 0, done.stderr[-3000:]
+    record = json.loads((tmp_path / "run" / "train.json").read_text())
+    assert record["finished"] and record["n_processes"] == 2
+    assert infuser.load(tmp_path / "run" / "model").n_new_weights() > 0

@@ -149,6 +149,14 @@ def test_a_trial_that_diverges_is_never_chosen_and_does_not_stop_the_bench(tmp_p
         run_bench(alone, tmp_path / "other")
 
 
+def test_a_method_may_have_any_name(tmp_path: Path) -> None:
+    bench = read_bench(write_bench(tmp_path, '\n[method.data]\nlike = "kam"\n[method.task]\nlike = "kam"\n'))
+    made: dict[Any, Any] = {}
+    for name in ("data", "task", "plain"):
+        setup = make_cell(bench, "tiny", name, "ads", 0).open([], made)  # type: ignore[misc]
+        assert setup.arm.name == name
+
+
 def test_what_is_wrong_with_the_last_task_shows_before_the_first_is_trained(tmp_path: Path) -> None:
     bench = read_bench(write_bench(tmp_path, '\n[task.other]\nkind = "table"\ndata = "nowhere"\n'))
     with pytest.raises(InputError, match="nowhere"):

@@ -12,9 +12,12 @@ from experiments.small_bench import SETTINGS, write_bench
 
 import infuser
 from infuser import Arm, Data, Graph, Kam, TrainSettings
+from infuser.errors import InputError
 from infuser.experiments.grid import all_cells, read_results
 from infuser.experiments.run_folder import Results
 from infuser.experiments.settings import read_bench
+from infuser.experiments.train import open_run
+from infuser.files import digest_of
 from infuser.sources.lists import read_aliases
 from infuser.sources.naming import from_path
 from infuser.tables.examples import Columns
@@ -101,3 +104,17 @@ def test_results_of_an_earlier_version_are_read_for_tables_and_computed_again(fo
     results.write(cell, {"scores": {"accuracy": 0.75}})
     assert old.exists() and results.is_finished(cell)
     assert (results.read(cell) or {})["scores"] == {"accuracy": 0.75}
+
+
+def test_a_run_of_an_earlier_version_is_read_with_the_examples_that_it_held_out(folder: Path) -> None:
+    """It had no data seed: the seed of training decided, by the same draw."""
+    by_train(folder)
+    run = open_run(folder / "train")
+    made_with = run.record["made_with"]
+    del made_with["data_seed"]
+    old = Data.from_table(folder / "train.csv", test=folder / "test.csv", columns=COLUMNS, seed=SEED)
+    made_with["dev"] = digest_of(old.dev)
+    assert run.again().data.dev == old.dev
+    made_with["dev"] = "of another rule"
+    with pytest.raises(InputError, match="held out other examples"):
+        run.again()

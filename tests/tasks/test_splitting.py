@@ -24,6 +24,11 @@ def test_every_label_gives_its_share_at_least_one_and_never_all(labels: list[str
         assert abs(n_held - share * n) <= 1, "in proportion, up to rounding"
 
 
+def test_few_of_many_labels_are_as_many_as_asked_for() -> None:
+    labels = [str(place % 20) for place in range(60)]
+    assert len(hold_out(60, share=10, strata=labels)) == 10
+
+
 @given(st.lists(st.tuples(st.integers(0, 9), st.sampled_from("ab")), min_size=2, max_size=60))
 def test_groups_are_held_out_whole(examples: list[tuple[int, str]]) -> None:
     groups, labels = [group for group, _ in examples], [label for _, label in examples]

@@ -55,7 +55,7 @@ def test_missing_parts_are_held_out_of_training(tmp_path: Path):
     parts = {split: task.read(split) for split in ("train", "dev", "test")}
     texts = {split: [example["text"] for example in part] for split, part in parts.items()}
     assert sorted(text for part in texts.values() for text in part) == sorted(row["text"] for row in ROWS)
-    assert [len(part) for part in parts.values()] == [38, 10, 12]  # a fifth of 60, then of the 48 left, rounded
+    assert [len(part) for part in parts.values()] == [39, 9, 12]  # a fifth of 20 per label, then of the 16 left
     assert all({example["label"] for example in part} == {0, 1, 2} for part in parts.values())
     assert task.read("dev") == parts["dev"]
     assert Table(str(tmp_path / "all.csv"), dev_share=0.2, seed=1).read("dev") != parts["dev"]

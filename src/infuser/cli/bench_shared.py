@@ -66,8 +66,8 @@ def run_and_show(bench: Bench, out: Path, name: str, running: RunOptions, *, who
     """Compute a bench, or a part of a whole one, and show its table."""
     with loading("torch and transformers"):
         from infuser.experiments.grid import keep_settings, planned, run_bench
-        from infuser.experiments.run import is_first_process, launched_processes
-        from infuser.experiments.run_folder import Results
+        from infuser.experiments.run import launched_processes
+        from infuser.experiments.run_folder import Results, is_first_process
 
     first, results, plan = is_first_process(), Results(out), planned(bench)
     known = [cell for cell in plan if results.is_finished(cell)]
@@ -75,10 +75,13 @@ def run_and_show(bench: Bench, out: Path, name: str, running: RunOptions, *, who
         keep_settings(out, whole or bench, name)
         say(_summary(bench, plan, len(known)))
     started, n_processes = time.monotonic(), max(launched_processes(), running.workers)
+    n_done = len(known)
     with progress_bar("cells", len(plan), shown=None if first else False) as bar:
 
         def show(cell: Cell, report: StepReport | None) -> None:
-            n_done = sum(results.is_finished(one) for one in plan)
+            nonlocal n_done
+            if report is None:  # others may have finished cells, too
+                n_done = sum(results.is_finished(one) for one in plan)
             state = "" if report is None else f"{cell}: step {report.step} of {report.n_steps}, loss {report.loss:.3f}"
             bar.report("cells", n_done, len(plan), detail=state)
             if report is None and first:

@@ -73,7 +73,7 @@ def demo(
     comparison = _train(job, seeds)
     say("3/3 Explaining what changed")
     explanations = job.explain(comparison)
-    steps = _next_steps(out, explanations[0])
+    steps = _next_steps(out, comparison.model("kam"), explanations[0])
     page = job.report(comparison, explanations, steps)
     Console().print(terminal_table(comparison.statistics))
     for sentence in comparison.statistics.verdicts:
@@ -99,11 +99,11 @@ def _train(job: Demo, n_seeds: int) -> Comparison:
         return job.compare(n_seeds, progress=show)
 
 
-def _next_steps(out: Path, seen: Explanation) -> list[str]:
+def _next_steps(out: Path, model: Path, seen: Explanation) -> list[str]:
     # as it can be typed here: make's own environment is not on the path
     called = Path(sys.argv[0])
     program = str(called.relative_to(Path.cwd())) if called.is_relative_to(Path.cwd()) else "infuser"
-    model, text = out / "models/kam", f'--text "{seen.text}" --pair "{seen.pair}"'
+    text = f'--text "{seen.text}" --pair "{seen.pair}"'
     return [
         f"{program} view {out}   switch knowledge on and off in the browser",
         f"{program} explain {model} {text}   draw this or your own pair",

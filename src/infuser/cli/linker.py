@@ -42,7 +42,7 @@ def pretrain(
     loss: shared.Loss = "margin",
     epochs: Annotated[int, shared.setting("How often each text is seen, masked differently.", min=1)] = 1,
     batch_size: shared.BatchSize = 32,
-    learning_rate: Annotated[float, shared.setting("Highest step size of the encoder.")] = 2e-5,
+    learning_rate: Annotated[float, shared.setting("Peak learning rate of the encoder.")] = 2e-5,
     new_learning_rate: Annotated[float, shared.setting("The same for the knowledge weights.")] = 1e-4,
     max_words: Annotated[int, shared.setting("A document is cut into parts of up to so many words.", min=4)] = 60,
     workers: shared.Workers = 0,

@@ -31,7 +31,7 @@ def train(
     loss: shared.Loss = "margin",
     epochs: Annotated[int, shared.setting("How often each text is seen.", min=1)] = 3,
     batch_size: shared.BatchSize = 32,
-    learning_rate: Annotated[float, shared.setting("Highest step size of the linker.")] = 1e-3,
+    learning_rate: Annotated[float, shared.setting("Peak learning rate of the linker.")] = 1e-3,
     max_words: Annotated[int, shared.setting("Longer texts are read in windows of so many words.", min=8)] = 200,
     workers: shared.Workers = 0,
     seed: Annotated[int, shared.setting("Decides order, dropout and where the linker starts.")] = 0,

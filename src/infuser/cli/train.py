@@ -59,7 +59,7 @@ def train(
     with loading("torch and transformers") as fetching:
         from infuser.experiments.arm import Arm, method_for
         from infuser.experiments.data import Annotator
-        from infuser.experiments.run_folder import RunFolder
+        from infuser.experiments.run_folder import RunFolder, is_first_process
         from infuser.experiments.train import TrainJob
         from infuser.hosts.checkpoints import find_checkpoint, is_infused
         from infuser.sources.selective import read_strategy
@@ -70,7 +70,6 @@ def train(
             select=read_strategy(knowledge.select),
             spectral=knowledge.spectral,
             shuffled=placebo,
-            label=knowledge.select,
         )
         job = TrainJob(
             *(checkpoint, arm, data, dev, test),
@@ -89,6 +88,8 @@ def train(
     annotator = Annotator(cache, report=coverage.print, progress=None)
     with resumable():
         result = job.run(run, restart=restart, annotator=annotator, progress=training_progress())
+    if not is_first_process():
+        return
     record = run.read()
     print_training(result, record["extra_weights"])
     if test is not None:

@@ -42,7 +42,8 @@ class Arm:
     """One way of training: `Arm()` is the plain encoder, `Arm(Kam(), [source])` puts knowledge inside."""
 
     method: Any = None
-    """A method such as `Kam()`; None trains the plain encoder."""
+    """A method such as `Kam()`, or its registered name for the settings that `infuser train` uses; None trains the
+    plain encoder."""
     sources: Sequence[Source] = ()
     name: str = ""
     """What tables call it; "" takes the method's registered name, or "plain"."""
@@ -53,9 +54,11 @@ class Arm:
     shuffled: bool = False
     """Give each text the knowledge of another one: the placebo."""
     label: str | None = field(default=None, compare=False)
-    """How the selection was named, for records; None describes it by its content."""
+    """How the selection of sources that select already is recorded; None describes `select` by its content."""
 
     def __post_init__(self) -> None:
+        if isinstance(self.method, str):
+            object.__setattr__(self, "method", make_method(self.method, {}, where="Arm"))
         if not self.name:
             name = PLAIN if self.method is None else PLACEBO if self.shuffled else METHODS.name_of(self.method)
             object.__setattr__(self, "name", name)
@@ -83,7 +86,7 @@ class Arm:
         return {
             "method": None if self.method is None else {"kind": METHODS.name_of(self.method), **asdict(self.method)},
             "sources": self.digests,
-            "select": self.label or (self.select if isinstance(self.select, str | None) else repr(self.select)),
+            "select": self.label or _describe_selection(self.select),
             "spectral": self.spectral,
             "shuffled": self.shuffled,
         }
@@ -97,6 +100,15 @@ def source_digests(sources: Sequence[Source]) -> list[str]:
         digest_of({key: part for key, part in describe(source).items() if key not in ("code", "versions")})
         for source in sources
     ]
+
+
+def _describe_selection(select: Any) -> Any:
+    from infuser.sources.selective import describe_strategy
+
+    if select is None or isinstance(select, str | Mapping):
+        return select
+    about = describe_strategy(select)
+    return f"{about['name']} ({digest_of(about)})"
 
 
 def check_names(given: Iterable[str], known: Collection[str], where: str) -> None:

@@ -20,7 +20,7 @@ from infuser.training import StepReport, TrainSettings
 from infuser.versions import installed_versions
 
 Result = dict[str, Any]
-"""What a cell came to, as plain values: settings, data, versions, times, memory, scores, answers, history."""
+"""The result of a cell as plain values: settings, data, versions, times, memory, scores, answers, history."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,7 @@ class Cell:
     """Number of the trial that this is for tuning; None is the real thing."""
     made_with: Mapping[str, Any] = field(default_factory=dict, compare=False, repr=False)
     """Everything that decides the result, as plain values and without names."""
-    open: Callable[[Sequence[Result], dict[str, Any]], Setup] | None = field(default=None, compare=False, repr=False)
+    open: Callable[[Sequence[Result], dict[Any, Any]], Setup] | None = field(default=None, compare=False, repr=False)
     """Makes the live parts, given the results of `after` and what earlier cells of the process made (see `run`)."""
     after: tuple[Cell, ...] = field(default=(), compare=False, repr=False)
     """The trials that must be finished before."""
@@ -108,6 +108,10 @@ def run_cell(
     task = data.task
     model, collator, infused = make_model(task, setup.host, arm)
     scored = data.dev if setup.on_dev else data.test
+    golds = data.golds(scored)
+    if golds and task.has_usual_metrics:  # before the work, not after it
+        for name in task.metrics:
+            task.get_metric(name).check_labels(golds)
     problem, solved = "", Solved([], [], 0.0, 0.0)
     training = Training(
         model,
@@ -131,7 +135,7 @@ def run_cell(
             save_plain(model, collator.tokenizer, model_folder)
         else:
             infused.save(model_folder)
-    golds = (None if problem else data.golds(scored)) or []
+    golds = [] if problem or golds is None else golds
     result = {
         "cell": {name: getattr(cell, name) for name in ("host", "method", "task", "seed", "trial")},
         "digest": cell.digest,

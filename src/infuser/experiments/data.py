@@ -112,7 +112,7 @@ class Data:
         n_labels = 1 + max(int(example["label"]) for example in train)
         task = _Examples("", tuple(labels or map(str, range(n_labels))), metric)
         rows, held = _divided(task, list(train), 0.1) if dev is None else (list(train), list(dev))
-        return cls(task, rows, held, list(held if test is None else test), "dev" if test is None else "test")
+        return cls(task, rows, held, held if test is None else list(test), "dev" if test is None else "test")
 
     @property
     def metric(self) -> str:
@@ -156,11 +156,8 @@ class _Examples(Task):
 
 
 def _divided(task: Task, examples: list[Example], share: float) -> tuple[list[Example], list[Example]]:
-    n_held = round(share if share >= 1 else share * len(examples))
-    if n_held >= len(examples):
-        raise InputError(f"{n_held} of {len(examples)} training examples would be held out. Hold out fewer.")
-    if n_held == 0:
-        return examples, []
+    if share >= len(examples):
+        raise InputError(f"{share:g} of {len(examples)} training examples would be held out. Hold out fewer.")
     strata, groups = task.strata(examples), task.held_out_groups(examples)
     held = hold_out(len(examples), share=share, strata=strata, groups=groups)
     return [one for place, one in enumerate(examples) if place not in held], [examples[place] for place in sorted(held)]

@@ -136,7 +136,7 @@ def _open(
     seed: int,
     trial: int | None,
     results: Sequence[Result],
-    made: dict[str, Any],
+    made: dict[Any, Any],
 ) -> Setup:
     """Make the live parts of a cell; data and arms that `made` holds from an earlier cell are used again."""
     if made.get("task") != task:  # the data of one task at a time
@@ -145,8 +145,8 @@ def _open(
     entry = bench.tasks[task]
     if "data" not in made:
         made["data"] = read_data(make_task(bench, entry), entry)
-    if method not in made:
-        made[method] = make_arm(bench, bench.arms[method])
+    if ("arm", method) not in made:
+        made["arm", method] = make_arm(bench, bench.arms[method])
     data: Data = made["data"]
     if trial is None:
         smaller: dict[str, Any] = {}
@@ -156,7 +156,7 @@ def _open(
     settings = make_training(bench, task, {**smaller, **tuned, "seed": seed})
     checkpoint = Path(bench.folder) / bench.hosts[host].checkpoint
     place = Host(**{**asdict(bench.hosts[host]), **({"checkpoint": str(checkpoint)} if checkpoint.exists() else {})})
-    return Setup(place, made[method], data, settings, smaller.get(_TRIAL_SIZE), trial is not None, tuned)
+    return Setup(place, made["arm", method], data, settings, smaller.get(_TRIAL_SIZE), trial is not None, tuned)
 
 
 def make_task(bench: Bench, entry: TaskEntry) -> Task:

@@ -7,8 +7,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
+from infuser.experiments.arm import source_digests
 from infuser.experiments.run_folder import RunFolder
-from infuser.files import digest_of
 from infuser.infused import Infused
 from infuser.linking.evaluation import evaluate_linker
 from infuser.linking.examples import LinkedText, check_offered, link_examples
@@ -30,7 +30,6 @@ from infuser.linking.training import (
 from infuser.linking.windows import window_linked
 from infuser.saving import digest
 from infuser.sources import KnowledgeBase
-from infuser.sources.annotating.fingerprints import describe
 from infuser.training import TrainResult, TrainSettings
 from infuser.words import counted
 
@@ -72,23 +71,22 @@ def run_linker(
         )
         check_offered(examples, linked, base)
         stages["links"] = examples, settings
-    parts = [part for key, part in describe(base).items() if key not in ("code", "versions")]
-    about = {"base": f"{base.name} ({digest_of(parts)})", **(made_with or {})}
+    about = {"base": f"{base.name} ({source_digests([base])[0]})", **(made_with or {})}
     texts = {"links": digest_texts(linked), "corpus": digest_texts(unlabelled)}
-    run.begin(_described(settings, loss=loss, max_words=max_words, **about, **texts), restart=restart)
-    results = {}
-    for name, (examples, how) in stages.items():
-        report(f"{name}: {counted(len(examples), 'example')}")
-        place = run.checkpoints / name
-        [results[name]] = train_linker(
-            infused, examples, loss=loss, settings=how, out=place, progress=progress
-        ).values()
-        report(_result_line(name, results[name]))
-    infused.save(run.model)
-    scores = evaluate_linker(infused, base, dev, batch_size=settings.batch_size) if dev else {}
-    on_dev = {name: one.to_json() for name, one in scores.items()}
-    of_stages = {name: result.to_json() for name, result in results.items()}
-    run.finish({**of_stages, "dev": on_dev, "new_weights": infused.n_new_weights()})
+    with run.begun(_described(settings, loss=loss, max_words=max_words, **about, **texts), restart=restart):
+        results = {}
+        for name, (examples, how) in stages.items():
+            report(f"{name}: {counted(len(examples), 'example')}")
+            place = run.checkpoints / name
+            [results[name]] = train_linker(
+                infused, examples, loss=loss, settings=how, out=place, progress=progress
+            ).values()
+            report(_result_line(name, results[name]))
+        infused.save(run.model)
+        scores = evaluate_linker(infused, base, dev, batch_size=settings.batch_size) if dev else {}
+        on_dev = {name: one.to_json() for name, one in scores.items()}
+        of_stages = {name: result.to_json() for name, result in results.items()}
+        run.finish({**of_stages, "dev": on_dev, "new_weights": infused.n_new_weights()})
     return scores
 
 
@@ -115,10 +113,10 @@ def run_joint(
     settings = _one_epoch(settings, len(examples) // copies)
     about = {"copies": copies, "corpus": digest_texts(documents), "weights": digest(infused.model.state_dict())[:12]}
     about |= made_with or {}
-    run.begin(_described(settings, loss=loss, max_words=max_words, **about), restart=restart)
-    result = pretrain(infused, examples, loss=loss, settings=settings, out=run.checkpoints, progress=progress)
-    infused.save(run.model)
-    run.finish(result.to_json() | {"new_weights": infused.n_new_weights()})
+    with run.begun(_described(settings, loss=loss, max_words=max_words, **about), restart=restart):
+        result = pretrain(infused, examples, loss=loss, settings=settings, out=run.checkpoints, progress=progress)
+        infused.save(run.model)
+        run.finish(result.to_json() | {"new_weights": infused.n_new_weights()})
     report(_result_line("joint training", result))
 
 

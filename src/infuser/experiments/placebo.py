@@ -48,7 +48,7 @@ def shuffle(
 
 
 def _cycle(n: int, chance: random.Random) -> list[int]:
-    """Return a random permutation in which nobody keeps their place (Sattolo's)."""
+    """Return a random permutation without fixed points (Sattolo's algorithm)."""
     order = list(range(n))
     for last in range(n - 1, 0, -1):
         other = chance.randrange(last)

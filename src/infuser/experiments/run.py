@@ -37,11 +37,6 @@ def launched_processes() -> int:
     return int(os.environ.get("WORLD_SIZE", "1"))
 
 
-def is_first_process() -> bool:
-    """Return whether this process is the first of those that were launched."""
-    return int(os.environ.get("RANK", "0")) == 0
-
-
 def run(
     cells: Sequence[Cell],
     folder: Path,
@@ -90,6 +85,8 @@ def _compute(cell: Cell, results: Results, annotator: Annotator, made: dict[str,
     assert cell.open is not None
     try:
         before = [result for one in cell.after if (result := results.read(one)) is not None]
+        if len(before) < len(cell.after):
+            raise InfuserError(f"it cannot be trained before its {len(cell.after)} trials are finished.")
         return run_cell(
             cell,
             cell.open(before, made),

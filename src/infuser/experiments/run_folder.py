@@ -18,16 +18,19 @@ found again under any name, such as "kam" as "kam alpha=0.2", and changed settin
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 from collections.abc import Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from filelock import FileLock, Timeout
+
 from infuser.errors import InputError
-from infuser.files import lock_folder, write_whole
+from infuser.files import write_whole
 from infuser.versions import installed_versions
 from infuser.work_folder import WorkFolder, differences, name_differences
 
@@ -35,6 +38,13 @@ if TYPE_CHECKING:
     from infuser.experiments.cell import Cell
 
 FORMAT = 1
+
+
+def is_first_process() -> bool:
+    """Return whether this process is the first of those that accelerate or torchrun launched."""
+    return int(os.environ.get("RANK", "0")) == 0
+
+
 RECORD = "train.json"
 
 
@@ -63,10 +73,6 @@ class RunFolder:
     def _work(self) -> WorkFolder:
         return WorkFolder(self.folder, record=RECORD, parts=("model", "checkpoints/*"), shared=True)
 
-    def locked(self) -> AbstractContextManager[None]:
-        """Lock the folder until the end; InputError if another process trains in it."""
-        return self._work.locked()
-
     def begin(
         self, made_with: Mapping[str, Any], *, restart: bool = False, files: Mapping[str, Any] | None = None
     ) -> None:
@@ -74,13 +80,26 @@ class RunFolder:
 
         `files` says where the data lie, so that they can be read again; they are not compared.
         """
-        finished = self.is_finished() and not restart
+        finished = not restart and self.is_finished()
         versions = installed_versions()
         self._work.begin(made_with, restart=restart, finished=finished, files=files, versions=versions)
 
+    @contextmanager
+    def begun(
+        self, made_with: Mapping[str, Any], *, restart: bool = False, files: Mapping[str, Any] | None = None
+    ) -> Iterator[None]:
+        """Lock the folder and `begin`; of processes that were launched together, the first one does it for all."""
+        if not is_first_process():
+            yield
+            return
+        with self._work.locked():
+            self.begin(made_with, restart=restart, files=files)
+            yield
+
     def finish(self, result: Mapping[str, Any], **more: Any) -> None:
         """Add the result of training to the record, and more if there is."""
-        self._work.update(finished=True, result=dict(result), **more)
+        if is_first_process():
+            self._work.update(finished=True, result=dict(result), **more)
 
     def is_finished(self) -> bool:
         """Return whether a training reached its end here."""
@@ -121,13 +140,14 @@ class Results:
             return None
         try:
             result: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-            if result["format"] != FORMAT:
-                version = f"{path} was written by another version of infuser (format {result['format']})"
-                raise InputError(f"{version}. Choose another --out.")
-            names = {name: getattr(cell, name) for name in ("host", "method", "task", "seed", "trial")}
-            return {**result, "cell": names}
+            version = result["format"]
         except (ValueError, TypeError, KeyError) as error:
             raise InputError(f"{path} is damaged ({error!r}). Remove it; the cell is then computed again.") from error
+        if version != FORMAT:
+            raise InputError(
+                f"{path} was written by another version of infuser (format {version}). Choose another --out."
+            )
+        return {**result, "cell": {name: getattr(cell, name) for name in ("host", "method", "task", "seed", "trial")}}
 
     def is_finished(self, cell: Cell) -> bool:
         """Return whether a cell has its result, by today's rules, and its model if it is to be kept."""
@@ -152,20 +172,27 @@ class Results:
 
     def model(self, cell: Cell) -> Path:
         """Return where the model of a cell is kept."""
-        return self.folder / "models" / _file_name(cell.method)
+        return self.model_folder(cell.method, cell.digest)
+
+    def model_folder(self, method: str, digest: str) -> Path:
+        """Return where the model of a cell with this digest is kept."""
+        return self.folder / "models" / f"{_file_name(method)}--{digest}"
 
     @contextmanager
     def claim(self, cell: Cell) -> Iterator[bool]:
         """Try to get a cell for this process alone; the system releases it when the process ends, however it ends."""
-        lock = self.folder / "locks" / cell.digest
-        lock.mkdir(parents=True, exist_ok=True)
-        with ExitStack() as stack:
-            try:
-                stack.enter_context(lock_folder(lock))
-            except BlockingIOError:
-                yield False
-                return
+        folder = self.folder / "locks"
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = FileLock(folder / f"{cell.digest}.lock")
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            yield False
+            return
+        try:
             yield True
+        finally:
+            lock.release()
 
 
 def _file_name(name: str) -> str:
@@ -174,7 +201,7 @@ def _file_name(name: str) -> str:
 
 def find_model(folder: Path) -> Path:
     """Return the model in the folder of a training or a comparison, or the folder itself."""
-    kept = sorted((folder / "models").glob("*/infuser.json")) if folder.is_dir() else []
+    kept = sorted((folder / "models").glob("*/infuser.json"), key=lambda path: -path.stat().st_mtime)
     for place in (folder / "model", *(path.parent for path in kept)):
         if (place / "config.json").exists():
             return place

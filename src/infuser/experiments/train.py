@@ -12,7 +12,7 @@ from infuser.errors import InputError
 from infuser.experiments.arm import PLACEBO, PLAIN, Arm, Host
 from infuser.experiments.cell import Cell, Setup, run_cell
 from infuser.experiments.data import Annotator, Data
-from infuser.experiments.run_folder import RECORD, RunFolder
+from infuser.experiments.run_folder import RECORD, RunFolder, is_first_process
 from infuser.files import digest_of
 from infuser.hosts.checkpoints import find_checkpoint, read_config
 from infuser.registry import METHODS
@@ -115,14 +115,13 @@ class TrainJob:
         cell = Cell(self.checkpoint, self.arm.name, self.table.stem, self.settings.seed, made_with=self.made_with())
         setup = Setup(Host(self.origin or self.checkpoint), self.arm, self.data, self.settings)
         read_config(find_checkpoint(setup.host.checkpoint))  # raises before anything is written
-        with folder.locked():
-            folder.begin(cell.made_with, restart=restart, files=self.files())
+        with folder.begun(cell.made_with, restart=restart, files=self.files()):
             result, solved = run_cell(
                 cell,
                 setup,
                 annotator or Annotator(),
                 checkpoints=folder.checkpoints,
-                model_folder=folder.model,
+                model_folder=folder.model if is_first_process() else None,
                 resume=not restart,
                 progress=progress,
             )
@@ -175,7 +174,7 @@ class TrainedRun:
         names = {one.name for one in fields(TrainSettings)} & made_with.keys()
         files = {name: self._file(name) for name in ("data", "dev", "test")}
         assert files["data"] is not None
-        return TrainJob(
+        job = TrainJob(
             made_with["checkpoint"],
             arm or Arm(),
             files["data"],
@@ -189,6 +188,12 @@ class TrainedRun:
             data_seed=made_with.get("data_seed", self.seed),
             origin=self.record["files"]["checkpoint"],
         )
+        if files["dev"] is None and digest_of(job.data.dev) != made_with["dev"]:
+            raise InputError(
+                f"{self.run.folder} held out other examples than today's rule does, so they cannot be found again. "
+                "Train it again: the same `infuser train` command with --restart."
+            )
+        return job
 
     def with_knowledge(self, infused: Infused, *, shuffled: bool = False) -> Arm:
         """Return the arm of this run, or its placebo; `infused` is its trained model."""
@@ -233,5 +238,7 @@ def open_run(folder: Path) -> TrainedRun:
             "another command wrote it. Train again: the same `infuser train` command with --restart."
         )
     if not run.is_finished():
-        raise InputError(f"{folder} is not finished. Run its `infuser train` command again; it goes on where it was.")
+        raise InputError(
+            f"{folder} is not finished. Run its `infuser train` command again; it resumes from its last checkpoint."
+        )
     return trained

@@ -93,7 +93,7 @@ class Task:
     paths: ClassVar[tuple[str, ...]] = ("data",)
     """Which fields name files or folders; a bench looks for them beside its settings file."""
     takes_annotations: ClassVar[bool] = True
-    """Whether `annotations` of the examples are what the model reads; if not, its sources are asked anew."""
+    """Whether `annotations` of the examples are what the model reads; if not, the task calls the sources itself."""
 
     @property
     def learns(self) -> bool:
@@ -151,6 +151,11 @@ class Task:
         trained = time.perf_counter()
         predictions = self.answer(training.model, training.collator, asked)
         return Solved(predictions, history, trained - started, time.perf_counter() - trained, fitted)
+
+    @property
+    def has_usual_metrics(self) -> bool:
+        """Whether `stats.metrics` judges logits and labels as they are."""
+        return type(self).score is Task.score and type(self).get_metric is Task.get_metric
 
     def get_metric(self, name: str) -> Metric:
         """Return one of the metrics: how it judges predictions and golds, and how it is resampled for intervals.

@@ -273,9 +273,9 @@ def _read_texts(
 def _select_part(texts: Iterable[RelationText], split: Split, held_out: Sequence[Split]) -> list[RelationText]:
     """Return the texts of a split, where a tenth for each part in `held_out` is held out of the training part."""
     left = list(texts)
-    n_held = max(1.0, 0.1 * len(left))  # parts of the same size
-    for part in held_out if len(left) > 1 else ():
-        held = hold_out(len(left), share=n_held, strata=[text.triples[0].relation for text in left])
+    for number, part in enumerate(held_out if len(left) > 1 else ()):
+        share = 0.1 / (1 - 0.1 * number)  # parts of the same size
+        held = hold_out(len(left), share=share, strata=[text.triples[0].relation for text in left])
         if part == split:
             return [left[place] for place in sorted(held)]
         left = [text for place, text in enumerate(left) if place not in held]

@@ -26,7 +26,7 @@ def hold_out(
     """Return which of `n` examples are held out: a share of them or, from 1 on, that many.
 
     Whole groups are held out or none of their examples. Every stratum (a label, for groups their most common one)
-    gives its share, at least one and never all; a stratum of one group stays in training.
+    gives its share, at least one where a share is asked for, and never all: a stratum of one group stays in training.
     """
     wanted = share if share >= 1 else share * n
     if wanted <= 0:
@@ -44,10 +44,10 @@ def hold_out(
         members.setdefault(None if strata is None else _most_common([strata[place] for place in places]), []).append(
             unit
         )
-    fraction = wanted / n
+    sizes = {name: len(members[name]) for name in sorted(members, key=str)}  # always in the same order
     chance = random.Random(seed)
     held: set[int] = set()
-    for stratum, n_held in _shares({name: len(of) for name, of in members.items()}, fraction).items():
+    for stratum, n_held in (_counts(sizes, wanted / n) if share >= 1 else _shares(sizes, share)).items():
         for unit in chance.sample(members[stratum], n_held):
             held.update(units[unit])
     return held
@@ -69,16 +69,18 @@ def subset(n: int, wanted: int | None, *, seed: int = DATA_SEED, strata: Sequenc
     return sorted(sorted(order, key=rank.__getitem__)[:wanted])
 
 
-def _shares(sizes: dict[Hashable, int], fraction: float) -> dict[Hashable, int]:
-    """Share out what is held out among strata: largest remainders, at least one of two or more, never all."""
-    quotas = {name: fraction * sizes[name] for name in sorted(sizes, key=str)}  # always in the same order
-    given = {name: int(quota) for name, quota in quotas.items()}
+def _shares(sizes: dict[Hashable, int], share: float) -> dict[Hashable, int]:
+    """Return how many of each stratum are held out: its share, rounded, at least one and never all."""
+    return {name: min(max(1, round(share * size)), size - 1) for name, size in sizes.items()}
+
+
+def _counts(sizes: dict[Hashable, int], fraction: float) -> dict[Hashable, int]:
+    """Return how many of each stratum are held out so that they sum to a number: by largest remainders, never all."""
+    given = {name: int(fraction * size) for name, size in sizes.items()}
     left = round(fraction * sum(sizes.values())) - sum(given.values())
-    for name in sorted(quotas, key=lambda name: given[name] - quotas[name])[: max(left, 0)]:
+    for name in sorted(sizes, key=lambda name: given[name] - fraction * sizes[name])[: max(left, 0)]:
         given[name] += 1
-    return {
-        name: min(max(given[name], 1), size - 1) for name, size in sorted(sizes.items(), key=lambda one: str(one[0]))
-    }
+    return {name: min(n, sizes[name] - 1) for name, n in given.items()}
 
 
 def _most_common(values: Sequence[Hashable]) -> Hashable:

@@ -61,7 +61,7 @@ class ClosePairs:
     def _meet(
         self, near: NDArray[np.bool_], asked: NDArray[np.int64], around: list[tuple[NDArray[np.int32], int]], first: int
     ) -> None:
-        """Mark the surroundings of up to 32 entities, a bit for each, and look which marks everybody comes across."""
+        """Mark the surroundings of up to 32 entities, a bit for each, and return which marks each entity reaches."""
         marking = asked[first : first + _BITS]
         outer = [reached for reached, _ in around[first : first + _BITS]]
         inner = [reached[:n_inner] for reached, n_inner in around]

@@ -187,4 +187,4 @@ def _annotate_here(
 def _short_record(described: dict[str, Any]) -> dict[str, Any]:
     if len(canonical(described)) <= _LONGEST_RECORD:
         return described
-    return {"name": described["name"], "settings": "too long to be told"}
+    return {"name": described["name"], "settings": "too long to show"}
