@@ -24,11 +24,12 @@ from infuser import assets
 from infuser.experiments.grid import read_results, run_bench
 from infuser.experiments.settings import Bench, read_bench
 from infuser.experiments.summary import summarise
+from infuser.experiments.sweeps import Sweep, plots_of
 from infuser.files import write_whole
 from infuser.knowledge.candidates.mention_rule import STOP_WORDS
 from infuser.knowledge.counting import Counting
 from infuser.knowledge.counting.build import build_correlation
-from infuser.reports.bench_plots import Sweep, plots_of, write_png
+from infuser.reports.bench_plots import write_png
 from infuser.reports.bench_table import markdown_table
 
 ROOT = Path(__file__).resolve().parents[1]

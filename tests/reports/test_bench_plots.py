@@ -11,7 +11,8 @@ from matplotlib.image import imread
 from infuser.errors import InputError
 from infuser.experiments.bench_table import BenchTable
 from infuser.experiments.summary import summarise
-from infuser.reports.bench_plots import ablation_of, draw_plot, plot_label, sweep_of, write_png
+from infuser.experiments.sweeps import ablation_of, sweep_of
+from infuser.reports.bench_plots import draw_plot, plot_label, write_png
 from infuser.reports.figures import to_svg
 
 SHARES = {

@@ -13,6 +13,8 @@
 | variations    | sweeps and ablations                                                           |
 | grid          | a bench as cells, and what its entries name                                    |
 | summary       | the table of a bench: means, intervals, differences (`bench_table`, `published`)|
+| sweeps        | sweeps and ablations read from that table                                       |
+| linkers       | trainings of linkers in run folders                                            |
 | submission    | answers as GLUE's server takes them                                            |
 | memory        | peak memory                                                                    |
 """

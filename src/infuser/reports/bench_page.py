@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from infuser.experiments.bench_table import BenchTable
+from infuser.experiments.sweeps import Ablation, Sweep, plots_of
 from infuser.files import nan_to_null
-from infuser.reports.bench_plots import Ablation, Sweep, draw_plot, plot_label, plots_of
+from infuser.reports.bench_plots import draw_plot, plot_label
 from infuser.reports.bench_table import Metrics, latex_table, markdown_table, table_grid, table_note, table_verdicts
 from infuser.reports.figures import to_svg
 from infuser.reports.page import bullets, document, escaped, folded, notes_section, section, soft, verdict
