@@ -20,6 +20,7 @@ from infuser.relations.features import Features
 from infuser.relations.negatives import sample_negatives
 from infuser.relations.readers import Format, read_relations
 from infuser.tables.skipped import Skipped
+from infuser.tasks.splitting import hold_out
 from infuser.words import counted
 
 Ints = NDArray[np.int64]
@@ -120,13 +121,11 @@ def split_texts(
     texts: Sequence[RelationText], *, share: float = 1 / 3, seed: int = 0
 ) -> tuple[list[RelationText], list[RelationText]]:
     """Return texts to learn from and texts to test with; a text that occurs twice is on one side only."""
-    different = sorted({text.text for text in texts})
-    if len(different) < 2:
-        raise InputError(f"{len(different)} different texts cannot be split into training and test. Give more texts.")
-    n_test = min(max(1, round(share * len(different))), len(different) - 1)
-    order = np.random.default_rng(seed).permutation(len(different))
-    held = {different[place] for place in order[:n_test].tolist()}
-    return [one for one in texts if one.text not in held], [one for one in texts if one.text in held]
+    n_different = len({text.text for text in texts})
+    if n_different < 2:
+        raise InputError(f"{n_different} different texts cannot be split into training and test. Give more texts.")
+    held = hold_out(len(texts), share=share, seed=seed, groups=[text.text for text in texts])
+    return [one for at, one in enumerate(texts) if at not in held], [texts[at] for at in sorted(held)]
 
 
 def read_texts(
