@@ -71,7 +71,7 @@ from infuser.knowledge.readers.wikidata_small import read_wikidata_small
 from infuser.progress import track
 from infuser.sources import Sampling, Selective
 from infuser.sources.entity_statistics import count_entities
-from infuser.stats.comparison import ArmScores, compare, signed_range
+from infuser.stats.comparison import ArmScores, compare_arms, signed_range
 from infuser.stats.metrics import mean_metric
 from infuser.tables.skipped import Skipped
 from infuser.types import Annotations, join_pair
@@ -310,7 +310,7 @@ def summary(size: Size, found: dict[str, dict[str, Any]], work: Path) -> dict[st
     labels = [one["label"] for one in task(size, work)["test"]]
     kinds = ("kam", "kar")
     also = [(f"{kind}+SI+SR", kind) for kind in kinds] + [(kind, f"{kind} placebo") for kind in kinds]
-    compared = compare(arms, labels, metric=ACCURACY, also=also)
+    compared = compare_arms(arms, labels, metric=ACCURACY, also=also)
     parts = {kind: prepared(size, kind, False, work) for kind in kinds}
     tests = zip(*(parts[kind][1][2] for kind in kinds), strict=True)
     rarest = entity_frequency([tuple(one["annotations"][0] for one in of) for of in tests], frequencies(work))

@@ -52,7 +52,7 @@ class Comparison:
             )
             for name in names
         ]
-        return statistics.compare(
+        return statistics.compare_arms(
             scores,
             np.asarray(self.data.golds()),
             metric=self._metric,

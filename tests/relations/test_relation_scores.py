@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from infuser.errors import InputError
 from infuser.relations.examples import NO_RELATION, RelationText, Triple
-from infuser.relations.scores import MATCHES, RelationCounts, compare, score_relations, strings_alike
+from infuser.relations.scores import MATCHES, RelationCounts, match_triples, score_relations, strings_alike
 from infuser.types import Span
 
 TEXT = "Bern, the Swiss capital, lies on the Aare. Bern is big. Thun lies there too."
@@ -238,7 +238,7 @@ def test_counts_are_those_of_a_literal_count(drawn):
 def test_the_facts_that_each_triple_matches_add_up_to_the_counts(drawn):
     gold, found = drawn
     for match in MATCHES:
-        compared = compare(gold, found, match)
+        compared = match_triples(gold, found, match)
         n_facts, matched = len(compared.golden), compared.matched
         total = score_relations([gold], [found], match=match).total
         assert (n_facts, len(frozenset().union(*matched))) == (total.gold, total.right_gold)

@@ -15,7 +15,7 @@ from infuser.analysis.explanation import Explanation
 from infuser.errors import InputError
 from infuser.reports import write_report
 from infuser.reports.charts import dot_plot, line_chart
-from infuser.stats.comparison import ArmScores, ArmStatistics, compare
+from infuser.stats.comparison import ArmScores, ArmStatistics, compare_arms
 
 Explain = Callable[..., Explanation]
 LABELS = np.random.default_rng(7).integers(0, 2, 200)
@@ -29,7 +29,7 @@ def comparison(
         ArmScores(name, [signal * LABELS + random.normal(size=200) for _ in range(n_seeds)], 12, [3.0] * n_seeds)
         for name, signal in zip(names, signals, strict=False)
     ]
-    return compare(arms, LABELS, rounds=200)
+    return compare_arms(arms, LABELS, rounds=200)
 
 
 @pytest.fixture
@@ -150,7 +150,7 @@ def test_dot_plot_of_few_seeds_stays_on_the_page(n_seeds: int) -> None:
 
 def test_equal_values_are_drawn_too() -> None:
     scores = [LABELS.astype(float)] * 3
-    drawn = dot_plot(compare([ArmScores("a", scores), ArmScores("b", scores)], LABELS, rounds=200))
+    drawn = dot_plot(compare_arms([ArmScores("a", scores), ArmScores("b", scores)], LABELS, rounds=200))
     assert "nan" not in drawn and len(numbers(drawn)) > 10 and inside(drawn)
 
 

@@ -14,7 +14,7 @@ from infuser.errors import InputError
 from infuser.relations.classifier import Thresholds
 from infuser.relations.examples import RelationText, Triple, count_relations
 from infuser.relations.extraction import accept, propose_all
-from infuser.relations.scores import MATCHES, Match, RelationScores, compare, score_relations
+from infuser.relations.scores import MATCHES, Match, RelationScores, match_triples, score_relations
 from infuser.types import Source
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class ExtractionTest:
         statements: list[int] = []  # the number of what each proposal states; two may state the same
         n_facts = n_statements = 0
         for text, of_text in zip(self.gold, self.proposals, strict=True):
-            compared = compare(text, [one.found.triple for one in of_text], match)
+            compared = match_triples(text, [one.found.triple for one in of_text], match)
             numbers: dict[Hashable, int] = {}
             for one, (key, _), its_facts in zip(of_text, compared.found, compared.matched, strict=True):
                 gates.append(one.gate)

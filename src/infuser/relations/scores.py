@@ -93,7 +93,7 @@ def score_relations(
     """
     if len(gold) != len(found):
         raise InputError(f"{len(gold)} gold texts but the triples of {len(found)}. Give the triples of each text.")
-    compared = [compare(text, triples, match) for text, triples in zip(gold, found, strict=True)]
+    compared = [match_triples(text, triples, match) for text, triples in zip(gold, found, strict=True)]
     sides = [(one.gold_items(), one.found_items()) for one in compared]
     names = {name for side in sides for items in side for relations, _ in items for name in relations}
     by_relation = {name: np.zeros(len(fields(RelationCounts)), np.int64) for name in sorted(names)}
@@ -149,7 +149,7 @@ class Compared:
         return [(frozenset(relations), right) for relations, right in items.values()]
 
 
-def compare(gold: RelationText, found: Sequence[Triple], match: Match) -> Compared:
+def match_triples(gold: RelationText, found: Sequence[Triple], match: Match) -> Compared:
     """Match the triples found in a text with its gold triples."""
     if match not in MATCHES:
         raise InputError(f"match is {match!r}. Choose one of {', '.join(MATCHES)}.")

@@ -114,7 +114,7 @@ def _with_tuples(values: dict[str, Any]) -> dict[str, Any]:
     return {key: tuple(value) if isinstance(value, list) else value for key, value in values.items()}
 
 
-def compare(
+def compare_arms(
     arms: Sequence[ArmScores],
     labels: ArrayLike,
     *,

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from infuser.analysis.diagnose.buckets import NO_ENTITY, buckets, entity_frequency
 from infuser.errors import InputError
-from infuser.stats.comparison import ArmScores, compare
+from infuser.stats.comparison import ArmScores, compare_arms
 from infuser.stats.metrics import Metric, get_metric
 from infuser.types import Annotations, Span
 
@@ -57,7 +57,7 @@ def test_values_and_intervals_are_those_of_a_comparison_of_the_bucket_alone() ->
     assert frequent.differences == {"kam": (0.0, 0.0)}
     inside = frequency == 0
     alone = [ArmScores(arm.name, [scores[inside] for scores in arm.scores_per_seed]) for arm in (plain, infused)]
-    wanted = compare(alone, labels[inside], groups=groups[inside], rounds=300)
+    wanted = compare_arms(alone, labels[inside], groups=groups[inside], rounds=300)
     assert rare.values == {arm.name: pytest.approx(arm.mean) for arm in wanted.arms}
     assert rare.values["kam"] == 1.0
     assert rare.differences == {"kam": wanted.differences[0].over_examples}

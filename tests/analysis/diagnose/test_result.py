@@ -18,7 +18,7 @@ from infuser.analysis.explanation import Explanation
 from infuser.errors import InputError
 from infuser.reports.charts import interval_plot, line_chart
 from infuser.reports.diagnosis_page import write_diagnosis
-from infuser.stats.comparison import ArmScores, ArmStatistics, compare
+from infuser.stats.comparison import ArmScores, ArmStatistics, compare_arms
 
 LABELS = np.random.default_rng(7).integers(0, 2, 200)
 
@@ -29,7 +29,7 @@ def comparison(*signals: float, n_seeds: int = 3) -> ArmStatistics:
         ArmScores(name, [signal * LABELS + random.normal(size=200) for _ in range(n_seeds)])
         for name, signal in zip(("plain", "kam", "placebo"), signals, strict=True)
     ]
-    return compare(arms, LABELS, rounds=200, also=[("kam", "placebo")])
+    return compare_arms(arms, LABELS, rounds=200, also=[("kam", "placebo")])
 
 
 @pytest.fixture

@@ -36,7 +36,7 @@ from infuser.hosts.loading import load_model
 from infuser.infused import Infused, load
 from infuser.opening import open_plain, plain_collator
 from infuser.sources.naming import source_names
-from infuser.stats.comparison import ArmScores, compare
+from infuser.stats.comparison import ArmScores, compare_arms
 from infuser.training import StepReport
 from infuser.versions import installed_versions
 from infuser.words import counted
@@ -130,7 +130,7 @@ def _examine(
     metric, truth = data.metric, data.truth
     found = Diagnosis(
         title=f"Does the knowledge help? {arms.method}, {arms.first.table.name}",
-        comparison=compare(scored, truth, metric=metric, also=[(arms.method, PLACEBO)]) if compared else None,
+        comparison=compare_arms(scored, truth, metric=metric, also=[(arms.method, PLACEBO)]) if compared else None,
         metric=metric.name.replace("auc", "AUC"),
         buckets=buckets(scored, truth, entity_frequency(data.entities, data.frequencies), metric=metric),
         corruption=_corruption(arms.method, answered, data),

@@ -15,7 +15,7 @@ from infuser.analysis.diagnose.result import Channel, Flip
 from infuser.analysis.predict import map_batches, probabilities
 from infuser.errors import InputError
 from infuser.infused import Infused
-from infuser.stats.comparison import ArmScores, compare
+from infuser.stats.comparison import ArmScores, compare_arms
 from infuser.stats.metrics import METRICS, Metric
 from infuser.training.steps import Collate, Example
 from infuser.types import Annotations
@@ -77,7 +77,7 @@ def channel_effects(
     left_out = [ArmScores(f"without {name}", without[name]) for name in names]
     if not left_out:
         return []
-    comparison = compare(
+    comparison = compare_arms(
         [everything, *left_out],
         labels,
         metric=metric,
