@@ -101,7 +101,7 @@ def _train(job: Demo, n_seeds: int) -> Comparison:
 
 def _next_steps(out: Path, model: Path, seen: Explanation) -> list[str]:
     # as it can be typed here: make's own environment is not on the path
-    called = Path(sys.argv[0])
+    called = Path(sys.argv[0]).absolute()
     program = str(called.relative_to(Path.cwd())) if called.is_relative_to(Path.cwd()) else "infuser"
     text = f'--text "{seen.text}" --pair "{seen.pair}"'
     return [
