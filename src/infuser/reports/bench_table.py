@@ -31,7 +31,8 @@ def table_grid(table: BenchTable, *, layout: Layout = "long", metrics: Metrics =
 def terminal_table(table: BenchTable, *, layout: Layout = "long", metrics: Metrics = "first") -> Table:
     """Return the table for rich, with the notes below it."""
     caption = "\n".join([table_note(table), *table.notes])
-    return table_grid(table, layout=layout, metrics=metrics).to_terminal(title=table.title, caption=caption)
+    grid = table_grid(table, layout=layout, metrics=metrics)
+    return grid.to_terminal(title=table.title, caption=caption, whole=range(grid.n_names))
 
 
 def markdown_table(table: BenchTable, *, layout: Layout = "long", metrics: Metrics = "first") -> str:

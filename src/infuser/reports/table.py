@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -33,14 +33,14 @@ class Grid:
     body: list[list[str]]
     n_names: int = 1
 
-    def to_terminal(self, *, title: str = "", caption: str = "", no_wrap: int | None = None) -> Table:
-        """Return the table for rich; the column `no_wrap` is never broken."""
+    def to_terminal(self, *, title: str = "", caption: str = "", whole: Collection[int] = ()) -> Table:
+        """Return the table for rich; the cells of the columns in `whole` are never broken."""
         from rich.table import Table
         from rich.text import Text  # a name such as "[bold]" is a name, not markup
 
         drawn = Table(title=Text(title) if title else None, caption=Text(caption), caption_justify="left")
         for at, name in enumerate(self.head):
-            drawn.add_column(Text(name), justify="left" if at < self.n_names else "right", no_wrap=at == no_wrap)
+            drawn.add_column(Text(name), justify="left" if at < self.n_names else "right", no_wrap=at in whole)
         for line in self.body:
             drawn.add_row(*(Text(cell) for cell in line))
         return drawn
@@ -101,7 +101,7 @@ def markdown_table(comparison: ArmStatistics) -> str:
 
 def terminal_table(comparison: ArmStatistics) -> Table:
     """Return a comparison as a table for rich."""
-    return comparison_grid(comparison).to_terminal(caption=method_note(comparison), no_wrap=3)
+    return comparison_grid(comparison).to_terminal(caption=method_note(comparison), whole=[3])
 
 
 def plain(value: float, scale: float = 1.0) -> str:
