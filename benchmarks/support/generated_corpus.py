@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from infuser import assets
 from infuser.knowledge.readers.wordnet import read_synsets
 
-SHARED = Path(__file__).resolve().parents[2] / "shared" / "data" / "corpora" / "trex_evidence_sentences.txt"
+SHARED = Path(__file__).resolve().parents[3] / "shared" / "data" / "corpora" / "trex_evidence_sentences.txt"
 _WALKS = 20_000
 _NEW_WORDS = 0.02
 
