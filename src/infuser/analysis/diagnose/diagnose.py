@@ -201,7 +201,7 @@ def _angles(run: TrainedRun, infused: Infused) -> tuple[dict[str, list[tuple[flo
     try:
         pretrained = load_model(find_checkpoint(run.record["files"]["checkpoint"]), "encoder")
     except CheckpointError as error:
-        return {}, [f"What fine-tuning changed in the weights cannot be told: {error}"]
+        return {}, [f"What fine-tuning changed in the weights is unknown: {error}"]
     return corresponding_angles(pretrained, infused.model, progress=True), []
 
 
