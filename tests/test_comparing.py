@@ -62,6 +62,7 @@ def test_three_arms_are_trained_alike_on_the_same_seeds(trial: Trial, tmp_path: 
     assert answers["kam"][0] != answers["placebo"][0] and answers["kam"][0] != answers["kam"][1]
     assert (found.model("kam") / "infuser.json").exists() and found.model("plain").exists()
     assert len(found.load("kam").sources) == 1
+    assert found.load("plain").config.id2label == {0: "no", 1: "yes"}, "the best where nothing helps"
 
 
 def test_a_comparison_has_a_table_a_verdict_a_page_and_a_best_arm(trial: Trial, tmp_path: Path) -> None:

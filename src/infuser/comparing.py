@@ -18,7 +18,9 @@ from infuser.experiments.cell import Cell, Result, Setup
 from infuser.experiments.data import Data
 from infuser.experiments.run import run
 from infuser.experiments.run_folder import Results
-from infuser.infused import Infused, load
+from infuser.hosts.checkpoints import is_infused
+from infuser.infused import load
+from infuser.opening import open_plain
 from infuser.reports.report import write_report
 from infuser.reports.table import markdown_table
 from infuser.stats import comparison as statistics
@@ -87,9 +89,10 @@ class Comparison:
             raise InputError(f"No model of {name!r} was kept. Give compare(out=FOLDER) to keep models.")
         return path
 
-    def load(self, name: str | None = None) -> Infused:
-        """Return a trained infused model, by default that of the best arm."""
-        return load(self.model(name))
+    def load(self, name: str | None = None) -> Any:
+        """Return a trained model, by default that of the best arm: `Infused`, or of the plain arm the model itself."""
+        folder = self.model(name)
+        return load(folder) if is_infused(folder) else open_plain(str(folder))[0]
 
     def table(self) -> str:
         """Return a Markdown table of the arms with the verdicts below it."""

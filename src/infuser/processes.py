@@ -28,6 +28,16 @@ ReportDone = Callable[[int], None]
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS")
 
 
+def launched_processes() -> int:
+    """Return how many processes accelerate or torchrun launched."""
+    return int(os.environ.get("WORLD_SIZE", "1"))
+
+
+def is_first_process() -> bool:
+    """Return whether this process is the first of those that accelerate or torchrun launched."""
+    return int(os.environ.get("RANK", "0")) == 0
+
+
 class WorkerPool:
     """Worker processes for several pieces of work; they start with the first and end with the `with` block.
 

@@ -66,8 +66,8 @@ def run_and_show(bench: Bench, out: Path, name: str, running: RunOptions, *, who
     """Compute a bench, or a part of a whole one, and show its table."""
     with loading("torch and transformers"):
         from infuser.experiments.grid import keep_settings, planned, run_bench
-        from infuser.experiments.run import launched_processes
-        from infuser.experiments.run_folder import Results, is_first_process
+        from infuser.experiments.run_folder import Results
+        from infuser.processes import is_first_process, launched_processes
 
     first, results, plan = is_first_process(), Results(out), planned(bench)
     known = [cell for cell in plan if results.is_finished(cell)]

@@ -59,9 +59,10 @@ def train(
     with loading("torch and transformers") as fetching:
         from infuser.experiments.arm import Arm, method_for
         from infuser.experiments.data import Annotator
-        from infuser.experiments.run_folder import RunFolder, is_first_process
+        from infuser.experiments.run_folder import RunFolder
         from infuser.experiments.train import TrainJob
         from infuser.hosts.checkpoints import find_checkpoint, is_infused
+        from infuser.processes import is_first_process
         from infuser.sources.selective import read_strategy
 
         arm = Arm(

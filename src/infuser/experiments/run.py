@@ -21,7 +21,7 @@ from infuser.errors import InfuserError
 from infuser.experiments.cell import Cell, Result, run_cell
 from infuser.experiments.data import Annotator
 from infuser.experiments.run_folder import Results
-from infuser.processes import end_with_parent
+from infuser.processes import end_with_parent, launched_processes
 from infuser.training import StepReport
 
 Report = Callable[[Cell, StepReport | None], None]
@@ -30,11 +30,6 @@ Report = Callable[[Cell, StepReport | None], None]
 _POLL = 0.5
 _LAUNCHED = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "GROUP_RANK", "MASTER_ADDR", "MASTER_PORT")
 """Variables by which a process knows that it was launched as one of several."""
-
-
-def launched_processes() -> int:
-    """Return how many processes accelerate or torchrun launched."""
-    return int(os.environ.get("WORLD_SIZE", "1"))
 
 
 def run(

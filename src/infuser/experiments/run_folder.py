@@ -18,7 +18,6 @@ found again under any name, such as "kam" as "kam alpha=0.2", and changed settin
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 from collections.abc import Iterator, Mapping
@@ -31,6 +30,7 @@ from filelock import FileLock, Timeout
 
 from infuser.errors import InputError
 from infuser.files import write_whole
+from infuser.processes import is_first_process
 from infuser.versions import installed_versions
 from infuser.work_folder import WorkFolder, differences, name_differences
 
@@ -38,13 +38,6 @@ if TYPE_CHECKING:
     from infuser.experiments.cell import Cell
 
 FORMAT = 1
-
-
-def is_first_process() -> bool:
-    """Return whether this process is the first of those that accelerate or torchrun launched."""
-    return int(os.environ.get("RANK", "0")) == 0
-
-
 RECORD = "train.json"
 
 
@@ -73,27 +66,21 @@ class RunFolder:
     def _work(self) -> WorkFolder:
         return WorkFolder(self.folder, record=RECORD, parts=("model", "checkpoints/*"), shared=True)
 
-    def begin(
-        self, made_with: Mapping[str, Any], *, restart: bool = False, files: Mapping[str, Any] | None = None
-    ) -> None:
-        """Record what the training is made with, or raise if another one was begun here.
-
-        `files` says where the data lie, so that they can be read again; they are not compared.
-        """
-        finished = not restart and self.is_finished()
-        versions = installed_versions()
-        self._work.begin(made_with, restart=restart, finished=finished, files=files, versions=versions)
-
     @contextmanager
     def begun(
         self, made_with: Mapping[str, Any], *, restart: bool = False, files: Mapping[str, Any] | None = None
     ) -> Iterator[None]:
-        """Lock the folder and `begin`; of processes that were launched together, the first one does it for all."""
+        """Lock the folder and record what the training is made with, or raise if another one was begun here.
+
+        `files` says where the data lie, so that they can be read again; they are not compared. Of processes that were
+        launched together, the first one does it for all.
+        """
         if not is_first_process():
             yield
             return
         with self._work.locked():
-            self.begin(made_with, restart=restart, files=files)
+            finished, versions = not restart and self.is_finished(), installed_versions()
+            self._work.begin(made_with, restart=restart, finished=finished, files=files, versions=versions)
             yield
 
     def finish(self, result: Mapping[str, Any], **more: Any) -> None:

@@ -12,9 +12,10 @@ from infuser.errors import InputError
 from infuser.experiments.arm import PLACEBO, PLAIN, Arm, Host
 from infuser.experiments.cell import Cell, Setup, run_cell
 from infuser.experiments.data import Annotator, Data
-from infuser.experiments.run_folder import RECORD, RunFolder, is_first_process
+from infuser.experiments.run_folder import RECORD, RunFolder
 from infuser.files import digest_of
 from infuser.hosts.checkpoints import find_checkpoint, read_config
+from infuser.processes import is_first_process
 from infuser.registry import METHODS
 from infuser.sources.naming import source_names
 from infuser.tables.examples import Columns
