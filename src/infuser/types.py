@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 PAIR_BREAK = "\n\n"
 """Stands between the two sides of a pair; a paragraph break, so that taggers do not read across it."""
 
+OTHER = "other"
+"""The type of spans and the relation of links that a vocabulary does not list."""
+MAX_TYPES = 32
+"""How many types, and how many relations, of one source a model distinguishes unless told otherwise."""
+
 
 @dataclass(frozen=True, slots=True)
 class Span:
@@ -28,7 +33,7 @@ class Span:
     start: int
     end: int
     label: str = ""
-    """What kind of thing it is, for people: "city", "noun phrase"."""
+    """Its type: "city", "noun phrase"."""
     id: str = ""
     """Which thing it is, for machines: an entity id of a knowledge base."""
 
@@ -49,11 +54,13 @@ class Link:
 
 @dataclass(frozen=True, slots=True)
 class Term:
-    """An auxiliary word that is not in the text, and the spans it is tied to."""
+    """Words that are not in the text, and the spans they say something about: a type's name, a neighbour, a gloss."""
 
     text: str
     ties: tuple[tuple[int, float], ...]
     """(place in `Annotations.spans`, weight between 0 and 1)."""
+    relation: str = ""
+    """What the term is to these spans: "type", "description", or the relation of a graph."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +70,51 @@ class Candidate:
     id: str
     prior: float
     """How probable it is before the text is read; the priors of one span sum to 1."""
+
+
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    """The types that a model distinguishes, numbered per source; fixed when a checkpoint is infused."""
+
+    types: tuple[tuple[str, ...], ...]
+    """Of each source the types of its spans; the last one, `OTHER`, stands for all that are not listed."""
+    relations: tuple[tuple[str, ...], ...]
+    """Of each source the relations of its links and terms; the last one likewise."""
+    with_terms: bool = False
+    """Whether any source may add terms."""
+
+    @property
+    def n_sources(self) -> int:
+        """How many sources there are."""
+        return len(self.types)
+
+    def type_of(self, source: int, label: str) -> int:
+        """Return the number of a span's type among those of its source."""
+        return _number(self.types[source], label)
+
+    def relation_of(self, source: int, relation: str) -> int:
+        """Return the number of a relation among those of its source."""
+        return _number(self.relations[source], relation)
+
+    @classmethod
+    def of(cls, sources: Iterable[Source], *, max_types: int = MAX_TYPES) -> Self:
+        """Return what sources declare: of each at most `max_types` types and as many relations, the rare ones as one."""
+        inside = [innermost(source) for source in sources]
+        declared = [(s.span_types, s.relation_types) if isinstance(s, DeclaresTypes) else ((), ()) for s in inside]
+        types, relations = (tuple(_with_other(names[side], max_types) for names in declared) for side in (0, 1))
+        return cls(types, relations, offer_terms(inside))
+
+
+def _with_other(names: Sequence[str], most: int) -> tuple[str, ...]:
+    distinct = [name for name in dict.fromkeys(names) if name != OTHER]
+    return (*distinct[: most - 1], OTHER)
+
+
+def _number(names: tuple[str, ...], name: str) -> int:
+    try:
+        return names.index(name)
+    except ValueError:
+        return len(names) - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,9 +157,24 @@ class WrapsSource(Source, Protocol):
 
 @runtime_checkable
 class OffersTerms(Protocol):
-    """A source that may add auxiliary words: up to `n_terms` of them per text."""
+    """A source that may add terms: none if `n_terms` is 0."""
 
     n_terms: int
+
+
+@runtime_checkable
+class DeclaresTypes(Protocol):
+    """A source that knows beforehand which types and relations its annotations may have."""
+
+    @property
+    def span_types(self) -> Sequence[str]:
+        """The labels of its spans, the most frequent first."""
+        ...
+
+    @property
+    def relation_types(self) -> Sequence[str]:
+        """The relations of its links and terms, the most frequent first."""
+        ...
 
 
 @runtime_checkable
@@ -253,7 +320,7 @@ def keep_spans(found: Annotations, kept: Sequence[bool]) -> Annotations:
         if link.source in new and link.target in new
     )
     terms = [
-        Term(term.text, tuple((new[place], weight) for place, weight in term.ties if place in new))
+        replace(term, ties=tuple((new[place], weight) for place, weight in term.ties if place in new))
         for term in found.terms
     ]
     return Annotations(
