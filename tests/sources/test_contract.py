@@ -21,6 +21,7 @@ from infuser.sources.storage import load_source, save_source
 from infuser.types import (
     PAIR_BREAK,
     Annotations,
+    DeclaresTypes,
     DrawsPerEpoch,
     FindsMentions,
     HasEntityVectors,
@@ -192,6 +193,16 @@ def test_each_text_gets_one_sound_answer(source: Source) -> None:
     assert any(found.links or found.candidates for found in answers), (
         "a miniature must know something about these texts"
     )
+
+
+def test_source_declares_every_type_and_relation_that_it_finds(source: Source) -> None:
+    inside = innermost(source)
+    assert isinstance(inside, DeclaresTypes)
+    answers = source.annotate([*TEXTS, *ODD_TEXTS.values()])
+    types, relations = inside.span_types, inside.relation_types
+    assert len(set(types)) == len(types) and len(set(relations)) == len(relations)
+    assert {span.label for found in answers for span in found.spans} <= set(types)
+    assert {one.relation for found in answers for one in (*found.links, *found.terms)} <= set(relations)
 
 
 def test_no_texts_get_no_answers(source: Source) -> None:

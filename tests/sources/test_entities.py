@@ -73,3 +73,11 @@ def test_a_damaged_folder_is_named(tmp_path: Path) -> None:
     for given in (folder, str(folder)):
         with pytest.raises(SourceError, match=r"about\.json is damaged"):
             Entities(given)
+
+
+def test_the_types_of_a_list_are_its_labels_the_most_frequent_first(tmp_path: Path) -> None:
+    names = {"Aare": "river", "Bern": "city", "Thun": "city", "NZZ": "newspaper"}
+    assert Entities(names).span_types == ("city", "river", "newspaper")
+    folder = NameStore.build(list(names), list(names.values())).save(tmp_path / "names")
+    assert Entities(folder).span_types == ("city", "river", "newspaper")
+    assert Entities(["Bern"]).span_types == ("entity",)

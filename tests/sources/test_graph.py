@@ -294,3 +294,10 @@ def test_paths_that_are_longer_than_a_byte_counts_are_found() -> None:
     chain = [(f"n{number}", "r", f"n{number + 1}") for number in range(300)]
     [found] = Graph(chain, hops=300, decay=1.0).annotate(["n0 n300"])
     assert found.links == (Link(0, 1, 1.0),)
+
+
+def test_types_and_relations_are_declared_by_how_many_have_them() -> None:
+    graph = Graph([("a", "is a", "b"), ("c", "has", "b"), ("d", "has", "b")])
+    assert graph.span_types == ("entity",)
+    assert graph.relation_types == ("has", "is a")
+    assert Graph(graph.triples, hops=2).relation_types == ("", "has", "is a"), "ties over two edges have no name"

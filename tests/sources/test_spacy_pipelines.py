@@ -201,3 +201,10 @@ def test_the_real_english_pipeline_finds_entities_and_phrases(english: str) -> N
     assert found(SpacyPhrases(unit="subtrees"), text) == found(SpacyPhrases(english, unit="subtrees"), text)
     texts = [text, "Bern lies on the Aare.", text.upper()]
     assert SpacyEntities(batch_size=1).annotate(texts) == SpacyEntities().annotate(texts)
+
+
+def test_the_types_are_the_labels_of_components_that_find_them() -> None:
+    assert set(SpacyEntities.tiny().span_types) == {"GPE", "ORG", "LOC"}
+    assert SpacyEntities("tiny", exclude=["entity_ruler"]).span_types == ()
+    assert SpacyPhrases.tiny().span_types == ("noun phrase",)
+    assert "ROOT" in SpacyPhrases("tiny", unit="subtrees").span_types

@@ -206,3 +206,16 @@ def test_making_a_miniature_leaves_random_numbers_alone() -> None:
     before = torch.get_rng_state()
     TokenClassifier.tiny().annotate(["Bern"])
     assert torch.equal(torch.get_rng_state(), before)
+
+
+def test_the_types_are_those_of_the_tags_without_their_prefixes() -> None:
+    assert TokenClassifier.tiny().span_types == ("LOC", "ORG")
+    assert TokenClassifier("tiny", labels=["ORG"]).span_types == ("ORG",)
+
+
+def test_the_types_of_a_checkpoint_are_read_without_its_weights(tmp_path: Path) -> None:
+    tagger = TokenClassifier.tiny()._tagger
+    tagger._model.config.save_pretrained(tmp_path)
+    source = TokenClassifier(tmp_path)
+    assert source.span_types == ("LOC", "ORG")
+    assert "_tagger" not in source.__dict__

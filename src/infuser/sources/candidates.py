@@ -56,6 +56,16 @@ class Candidates(MentionRule, FolderSource):
             for text, found in zip(texts, self.finder.find(texts), strict=True)
         ]
 
+    @property
+    def span_types(self) -> tuple[str, ...]:
+        """All spans are mentions."""
+        return ("mention",)
+
+    @property
+    def relation_types(self) -> tuple[str, ...]:
+        """None: there are no links."""
+        return ()
+
     @cached_property
     def finder(self) -> MentionFinder:
         """The store, open, and the rule to find its mentions; it can also look up a single mention."""

@@ -104,6 +104,16 @@ class Correlation(FolderSource):
         found = find_ties(self._table, [reading.asked for reading in readings], self.n_terms)
         return [reading.annotations(ties, self._table) for reading, ties in zip(readings, found, strict=True)]
 
+    @property
+    def span_types(self) -> tuple[str, ...]:
+        """All spans are words."""
+        return ("word",)
+
+    @property
+    def relation_types(self) -> tuple[str, ...]:
+        """The one relation without a name, which ties two words, or a term to a word."""
+        return ("",)
+
     def _read(self, text: str) -> _TextWords:
         words = find_words(text)
         nodes = np.array(self._table.nodes_of([word.folded for word in words]), np.int64)

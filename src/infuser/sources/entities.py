@@ -62,6 +62,16 @@ class Entities(FolderSource):
         found = self._store.gazetteer.find(texts, overlaps=self.overlaps == "keep")
         return [self._annotations(text, mentions) for text, mentions in zip(texts, found, strict=True)]
 
+    @cached_property
+    def span_types(self) -> tuple[str, ...]:
+        """The labels of the names, those of most names first."""
+        return self._store.labels_by_count()
+
+    @property
+    def relation_types(self) -> tuple[str, ...]:
+        """The one relation without a name, which ties the words of a mention."""
+        return ("",)
+
     def _annotations(self, text: str, mentions: list[NameMatch]) -> Annotations:
         spans: list[Span] = []
         for start, end, numbers in mentions:

@@ -85,6 +85,9 @@ class Gliner(TaggerSource):
             if own and has_word(text[start:end]):
                 yield start, end, range(own[0][0], own[-1][1])
 
+    def _known_labels(self) -> Sequence[str]:
+        return self.labels
+
     @cached_property
     def _model(self) -> Any:
         if not isinstance(self.checkpoint, str):

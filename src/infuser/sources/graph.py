@@ -101,6 +101,20 @@ class Graph(FolderSource):
         meanings = {one: self._meanings(one) for one in names}  # each name is looked at once for all texts
         return [self._annotate(text, mentions, meanings) for text, mentions in zip(texts, found, strict=True)]
 
+    @cached_property
+    def span_types(self) -> tuple[str, ...]:
+        """The first types of its entities, those of most entities first; "entity" where there is none."""
+        from infuser.knowledge.graph.kinds import types_by_count
+
+        return tuple(types_by_count(self.graph_store, _UNTYPED))
+
+    @cached_property
+    def relation_types(self) -> tuple[str, ...]:
+        """The relations of its edges, those with most edges first; ties over several edges have one without a name."""
+        from infuser.knowledge.graph.kinds import relations_by_count
+
+        return (*([""] if self.hops > 1 else []), *relations_by_count(self.graph_store))
+
     def _annotate(self, text: str, mentions: list[NameMatch], known: dict[tuple[int, ...], list[int]]) -> Annotations:
         meanings = [known[mention.names] for mention in mentions]
         links: dict[tuple[int, int], Link] = {}

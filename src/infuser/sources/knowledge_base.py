@@ -19,7 +19,7 @@ from infuser.knowledge.vectors.store import KIND, EntityVectors
 from infuser.registry import SOURCES
 from infuser.sources.candidates import Candidates
 from infuser.sources.storage import find_folder, load_source, name_folder, save_source, settings_of
-from infuser.types import Annotations, Candidate, DrawsPerEpoch, Source
+from infuser.types import Annotations, Candidate, DeclaresTypes, DrawsPerEpoch, Source, innermost
 
 _MOST_CACHED = 200_000
 _LEAST = np.finfo(np.float32).tiny
@@ -65,6 +65,17 @@ class KnowledgeBase:
     def dim(self) -> int:
         """How many numbers a vector has."""
         return self.store.dim
+
+    @property
+    def span_types(self) -> tuple[str, ...]:
+        """Those of its source of candidates."""
+        inside = innermost(self.candidates)
+        return tuple(inside.span_types) if isinstance(inside, DeclaresTypes) else ()
+
+    @property
+    def relation_types(self) -> tuple[str, ...]:
+        """None: there are no links."""
+        return ()
 
     def annotate(self, texts: Sequence[str]) -> list[Annotations]:
         """Return the mentions in each text and those of their meanings that have a vector."""

@@ -41,6 +41,16 @@ class Phrases(SettingsState):
         listed = self._gazetteer.find(texts)
         return [self._annotate(text, mentions) for text, mentions in zip(texts, listed, strict=True)]
 
+    @property
+    def span_types(self) -> tuple[str, ...]:
+        """All spans are phrases."""
+        return ("phrase",)
+
+    @property
+    def relation_types(self) -> tuple[str, ...]:
+        """The one relation without a name, which ties the words of a phrase."""
+        return ("",)
+
     def _annotate(self, text: str, listed: list[NameMatch]) -> Annotations:
         places = {(mention.start, mention.end) for mention in listed}
         if self.chunker is not None:

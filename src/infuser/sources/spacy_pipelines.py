@@ -38,6 +38,14 @@ class _SpacySource(TaggerSource):
     def _pipeline(self) -> Any:
         return _load(self.pipeline, self.exclude, self.unneeded)
 
+    def _labels_of(self, *assigned: str) -> Iterator[str]:
+        """Yield the labels of components that write one of these attributes, or do not say what they write."""
+        pipeline = self._pipeline
+        for name, labels in getattr(pipeline, "pipe_labels", {}).items():
+            writes = pipeline.get_pipe_meta(name).assigns
+            if name not in (self.exclude or ()) and (not writes or set(writes) & set(assigned)):
+                yield from labels
+
     def _read(self, pieces: list[str]) -> Iterator[Any]:
         pipeline = self._pipeline
         # in a memory zone the words that were met are forgotten afterwards; else a pipeline grows with every text
@@ -62,6 +70,9 @@ class SpacyEntities(_SpacySource):
     def _tag(self, pieces: list[str]) -> Iterator[list[Finding]]:
         for doc in self._read(pieces):
             yield [Finding(ent.start_char, ent.end_char, ent.label_, ent.kb_id_ or ent.ent_id_) for ent in doc.ents]
+
+    def _known_labels(self) -> Iterator[str]:
+        return self._labels_of("doc.ents", "doc.spans")
 
     @classmethod
     def tiny(cls) -> Self:
@@ -102,6 +113,13 @@ class SpacyPhrases(_SpacySource):
                     f"{', '.join(self._pipeline.pipe_names) or 'none'}. Use one with a dependency parser."
                 )
             yield list(_noun_chunks(doc) if self.unit == "noun-chunks" else self._subtrees(doc))
+
+    def _known_labels(self) -> Iterator[str]:
+        if self.unit == "noun-chunks":
+            yield "noun phrase"
+        else:
+            yield from self._labels_of("token.dep")
+            yield from ("ROOT", "phrase")
 
     def _subtrees(self, doc: Any) -> Iterator[Finding]:
         words = [not (token.is_space or token.is_punct) for token in doc]

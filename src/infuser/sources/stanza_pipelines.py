@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar, Self
@@ -12,6 +12,9 @@ from infuser.registry import SOURCES
 from infuser.sources.constituents import phrases_at
 from infuser.sources.tagging import TINY, Finding, TaggerSource, need
 from infuser.words import find_tokens
+
+_TINY_NAME, _TINY_PHRASE = "NAME", "NP"
+"""The labels of the miniature."""
 
 
 @dataclass(frozen=True)
@@ -59,6 +62,11 @@ class _StanzaSource(TaggerSource):
                 f"{error} Fetch the models once with stanza.download({self.lang!r}, model_dir={self.pipeline!r})."
             ) from error
 
+    def _processors(self) -> Mapping[str, Any]:
+        """Return what a real pipeline runs; nothing for any other function."""
+        processors: Mapping[str, Any] = getattr(self._pipeline, "processors", {})
+        return processors
+
     def _read(self, pieces: list[str]) -> Iterator[Any]:
         pipeline = self._pipeline
         if not hasattr(pipeline, "bulk_process"):
@@ -81,6 +89,12 @@ class StanzaEntities(_StanzaSource):
     def _tag(self, pieces: list[str]) -> Iterator[list[Finding]]:
         for doc in self._read(pieces):
             yield [Finding(ent.start_char, ent.end_char, ent.type) for ent in doc.ents]
+
+    def _known_labels(self) -> Iterable[str]:
+        ner = self._processors().get("ner")
+        if ner is None:
+            return [_TINY_NAME] if self.pipeline == TINY else []
+        return [tag for place in range(len(ner.trainers)) for tag in ner.get_known_tags(place)]
 
     @classmethod
     def tiny(cls) -> Self:
@@ -121,6 +135,12 @@ class StanzaPhrases(_StanzaSource):
         for phrase in phrases_at(tree, self.levels, self.labels):
             yield Finding(places[phrase.first][0], places[phrase.end - 1][1], phrase.label)
 
+    def _known_labels(self) -> Iterable[str]:
+        parser = self._processors().get("constituency")
+        if parser is None:
+            return [_TINY_PHRASE] if self.pipeline == TINY else []
+        return sorted(parser.get_constituents())
+
     @classmethod
     def tiny(cls) -> Self:
         """Return a stand-in that takes every two words for a noun phrase; its documents and trees are Stanza's."""
@@ -140,10 +160,10 @@ def _tiny_document(text: str) -> Any:
 
     tokens: list[dict[str, Any]] = []
     for number, (start, end, _) in enumerate(find_tokens(text), start=1):
-        tag = "S-NAME" if text[start].isupper() else "O"
+        tag = f"S-{_TINY_NAME}" if text[start].isupper() else "O"
         tokens.append({"id": number, "text": text[start:end], "ner": tag, "start_char": start, "end_char": end})
     words = [Tree("X", [Tree(token["text"])]) for token in tokens]
-    pairs = [Tree("NP", words[start : start + 2]) for start in range(0, len(words), 2)]
+    pairs = [Tree(_TINY_PHRASE, words[start : start + 2]) for start in range(0, len(words), 2)]
     document = Document([tokens], text=text)
     document.sentences[0].constituency = Tree("ROOT", [Tree("S", pairs)])
     return document

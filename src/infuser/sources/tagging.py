@@ -11,6 +11,7 @@ import importlib
 import re
 import unicodedata
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 from string import ascii_lowercase
 from typing import Any, ClassVar, NamedTuple
@@ -67,6 +68,21 @@ class TaggerSource(SettingsState):
         return annotate_by_paragraph(texts, self._tag, labels=labels, longest=self.longest)
 
     def _tag(self, pieces: list[str]) -> Iterable[Iterable[Finding]]:
+        raise NotImplementedError
+
+    @cached_property
+    def span_types(self) -> tuple[str, ...]:
+        """The labels asked for, else those that the model knows, in its order; none if it does not name them."""
+        labels = settings_of(self).get("labels")
+        return tuple(dict.fromkeys(self._known_labels() if labels is None else labels))
+
+    @property
+    def relation_types(self) -> tuple[str, ...]:
+        """The one relation without a name, which ties the words of a span."""
+        return ("",)
+
+    def _known_labels(self) -> Iterable[str]:
+        """Return the labels of the model, which is loaded if it has to be."""
         raise NotImplementedError
 
     def to_json(self) -> dict[str, Any]:

@@ -71,6 +71,24 @@ class TokenClassifier(TaggerSource):
             for piece, reading, found in zip(pieces, readings, tags, strict=True)
         ]
 
+    def _known_labels(self) -> Iterator[str]:
+        for _, label in map(_split_tag, self._names):
+            if label:
+                yield label
+
+    @property
+    def _names(self) -> Sequence[str]:
+        """The model's tags; of a checkpoint that is not loaded yet only the configuration is read."""
+        if "_tagger" in self.__dict__ or self.model == TINY or not isinstance(self.model, str):
+            return self._tagger.names
+        from transformers import AutoConfig
+
+        try:
+            config = AutoConfig.from_pretrained(self.model)
+        except (OSError, ValueError):
+            return self._tagger.names  # says what is wrong
+        return [config.id2label[number] for number in range(config.num_labels)]
+
     @cached_property
     def _tagger(self) -> _Tagger:
         model, tokenizer = _tiny() if self.model == TINY else _load(self.model, self.tokenizer, self.device)
@@ -91,8 +109,7 @@ def join_words(words: Iterable[TaggedWord]) -> Iterator[Finding]:
     start = end = 0
     current = ""  # type of the entity that may go on
     for word_start, word_end, tag in words:
-        match = _PREFIXED.fullmatch(tag)
-        prefix, kind = match.groups() if match else ("I", "" if tag in ("O", "0") else tag)
+        prefix, kind = _split_tag(tag)
         if current and (kind != current or prefix in "BSU"):
             yield Finding(start, end, current)
             current = ""
@@ -106,6 +123,12 @@ def join_words(words: Iterable[TaggedWord]) -> Iterator[Finding]:
             current = ""
     if current:
         yield Finding(start, end, current)
+
+
+def _split_tag(tag: str) -> tuple[str, str]:
+    """Return the prefix of a tag and the type behind it, which is empty for "outside"."""
+    match = _PREFIXED.fullmatch(tag)
+    return (match[1], match[2]) if match else ("I", "" if tag in ("O", "0") else tag)
 
 
 class _Tokens(NamedTuple):

@@ -11,6 +11,7 @@ import heapq
 import logging
 import sys
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -83,6 +84,10 @@ class BracketedPhrases(TaggerSource):
             for start, phrases in cover
             for first, end, label in phrases
         ]
+
+    def _known_labels(self) -> list[str]:
+        counts = Counter(label for phrases in self._index.trees.values() for _, _, label in phrases)
+        return [label for label, _ in counts.most_common()]
 
     @cached_property
     def _index(self) -> _Index:

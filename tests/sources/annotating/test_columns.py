@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
+import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -32,7 +33,9 @@ def some(*values: st.SearchStrategy) -> st.SearchStrategy:
 def found(draw: st.DrawFn, text: str) -> Annotations:
     spans = tuple(Span(*values) for values in draw(some(PLACES, PLACES, WORDS, WORDS)))
     links = tuple(Link(*values) for values in draw(some(PLACES, PLACES, SHARES, WORDS)))
-    terms = tuple(Term(word, tuple(ties)) for word, ties in draw(some(WORDS, some(PLACES, SHARES))))
+    terms = tuple(
+        Term(word, tuple(ties), relation) for word, ties, relation in draw(some(WORDS, some(PLACES, SHARES), WORDS))
+    )
     choices = draw(st.lists(some(WORDS, SHARES), max_size=4))
     return Annotations(text, spans, links, terms, tuple(tuple(Candidate(*one) for one in choice) for choice in choices))
 
@@ -123,3 +126,15 @@ class _Confused(_Forgetful):
 def test_a_source_that_breaks_its_contract_is_named(source: Source, said: str) -> None:
     with pytest.raises(SourceError, match=said):
         annotate_checked(source, ["one", "two"])
+
+
+def test_a_column_written_before_terms_had_relations_is_read_without_them() -> None:
+    term = Term("drug", ((0, 1.0),), "type")
+    column = encode([Annotations("glipizide", (Span(0, 9),), terms=(term,))])
+    listed = column.field("terms")
+    fields = {name: listed.values.field(name) for name in ("text", "ties")}
+    older = pa.ListArray.from_arrays(listed.offsets, pa.StructArray.from_arrays([*fields.values()], [*fields]))
+    names = [field.name for field in column.type]
+    columns = [older if name == "terms" else column.field(name) for name in names]
+    [read] = SourceColumn(pa.StructArray.from_arrays(columns, names)).read(0, "glipizide").terms
+    assert read == Term("drug", ((0, 1.0),), "")

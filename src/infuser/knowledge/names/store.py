@@ -10,7 +10,7 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from infuser.knowledge.arrays import Strings
-from infuser.knowledge.artifact import Array, Folder, write_folder
+from infuser.knowledge.artifact import Array, Folder, whole, write_folder
 from infuser.knowledge.names.gazetteer import Gazetteer
 
 KIND = "gazetteer"
@@ -83,6 +83,12 @@ class NameStore:
     def n_entities(self) -> int:
         """How many different ids the names have."""
         return len({self._ids[number] for number in range(len(self))})
+
+    def labels_by_count(self) -> tuple[str, ...]:
+        """Return the labels of the names, the most frequent first; equals in the order in which they came."""
+        counts = np.bincount(whole(self._label_of), minlength=len(self._labels))
+        order = np.argsort(-counts, kind="stable").tolist()
+        return tuple([self._labels[code] for code in order if counts[code]])
 
     def __len__(self) -> int:
         return len(self._written)

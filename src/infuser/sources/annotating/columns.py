@@ -2,7 +2,7 @@
 
     spans       list of (start, end, label, id)
     links       list of (source, target, weight, relation)
-    terms       list of (text, ties: list of (span, weight))
+    terms       list of (text, ties: list of (span, weight), relation); older columns have no relation
     candidates  list, for each span, of lists of (id, prior)
     odds        list, for each span, of how strongly it asks to be kept; only if a text of the column has any
 
@@ -62,6 +62,7 @@ def encode(found: Sequence[Annotations]) -> pa.StructArray:
                         [len(term.ties) for term in terms],
                         _struct(span=_whole(span for span, _ in ties), weight=_real(weight for _, weight in ties)),
                     ),
+                    relation=_words([term.relation for term in terms]),
                 ),
             ),
             candidates=_lists(
@@ -101,6 +102,8 @@ class SourceColumn:
         self._weights, self._relations = _numbers(links, "weight"), _Words(links, "relation")
         self._words, self._ties = _Words(terms, "text"), _Lists(terms.values.field("ties"))
         self._tied, self._tie_weights = _numbers(self._ties, "span"), _numbers(self._ties, "weight")
+        related = terms.values.type.get_field_index("relation") >= 0
+        self._term_relations = _Words(terms, "relation") if related else None
         self._candidates = _Lists(choices.values)
         self._candidate_ids, self._priors = _Words(self._candidates, "id"), _numbers(self._candidates, "prior")
         self._odds = _Lists(column.field("odds")) if column.type.get_field_index("odds") >= 0 else None
@@ -122,9 +125,11 @@ class SourceColumn:
 
     def _read_terms(self, row: int) -> tuple[Term, ...]:
         at = self._terms.part(row)
+        words = self._words[at]
+        relations = [""] * len(words) if self._term_relations is None else self._term_relations[at]
         return tuple(
-            Term(word, tuple(zip(self._tied[ties].tolist(), self._tie_weights[ties].tolist(), strict=True)))
-            for word, ties in zip(self._words[at], self._ties.parts(at), strict=True)
+            Term(word, tuple(zip(self._tied[ties].tolist(), self._tie_weights[ties].tolist(), strict=True)), relation)
+            for word, ties, relation in zip(words, self._ties.parts(at), relations, strict=True)
         )
 
     def _read_candidates(self, row: int) -> tuple[tuple[Candidate, ...], ...]:
