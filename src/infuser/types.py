@@ -98,7 +98,7 @@ class Vocabulary:
 
     @classmethod
     def of(cls, sources: Iterable[Source], *, max_types: int = MAX_TYPES) -> Self:
-        """Return what sources declare: of each at most `max_types` types and as many relations, the rare ones as one."""
+        """Return what sources declare: of each at most `max_types` types and relations, the rare ones as one."""
         inside = [innermost(source) for source in sources]
         declared = [(s.span_types, s.relation_types) if isinstance(s, DeclaresTypes) else ((), ()) for s in inside]
         types, relations = (tuple(_with_other(names[side], max_types) for names in declared) for side in (0, 1))

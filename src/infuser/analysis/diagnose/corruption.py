@@ -93,7 +93,7 @@ class _Entity:
     label: str = ""
     id: str = ""
     candidates: tuple[Candidate, ...] = ()
-    terms: tuple[tuple[str, float], ...] = ()
+    terms: tuple[tuple[str, str, float], ...] = ()
 
 
 class _Corpus:
@@ -149,11 +149,11 @@ class _Corpus:
         return replace(entity, candidates=tuple(replace(one, prior=one.prior / total) for one in left))
 
 
-def _terms_of_spans(found: Annotations) -> list[tuple[tuple[str, float], ...]]:
-    terms: list[list[tuple[str, float]]] = [[] for _ in found.spans]
+def _terms_of_spans(found: Annotations) -> list[tuple[tuple[str, str, float], ...]]:
+    terms: list[list[tuple[str, str, float]]] = [[] for _ in found.spans]
     for term in found.terms:
         for place, weight in term.ties:
-            terms[place].append((term.text, weight))
+            terms[place].append((term.text, term.relation, weight))
     return [tuple(of_span) for of_span in terms]
 
 
@@ -205,12 +205,12 @@ def _links(
 
 def _terms(found: Annotations, new: Mapping[int, _Entity]) -> tuple[Term, ...]:
     """Return the terms of spans that stayed and of those that came, each term once."""
-    ties: dict[str, dict[int, float]] = {}
+    ties: dict[tuple[str, str], dict[int, float]] = {}
     for term in found.terms:
         kept = {place: weight for place, weight in term.ties if place not in new}
         if kept:
-            ties.setdefault(term.text, {}).update(kept)
+            ties.setdefault((term.text, term.relation), {}).update(kept)
     for place, entity in new.items():
-        for text, weight in entity.terms:
-            ties.setdefault(text, {})[place] = weight
-    return tuple(Term(text, tuple(sorted(of_term.items()))) for text, of_term in ties.items())
+        for text, relation, weight in entity.terms:
+            ties.setdefault((text, relation), {})[place] = weight
+    return tuple(Term(text, tuple(sorted(of_term.items())), relation) for (text, relation), of_term in ties.items())
