@@ -34,10 +34,10 @@ def test_each_flag_reads_its_kind_of_list(tmp_path: Path) -> None:
         terms=3,
     )
     assert named == [
-        Entities({"Bern": "city", "New York": "entity"}),
+        Entities({"Bern": "city", "New York": "entity"}, n_terms=3),
         Phrases(["near me", "lies on"]),
         Correlation({("buy", "shop"): 2.0, ("sell", "shop"): 1.5}, n_terms=3),
-        Graph([("a_b", "part of", "c"), ("c", "near", "d", 0.5)], aliases={"c": ("cee", "sea")}),
+        Graph([("a_b", "part of", "c"), ("c", "near", "d", 0.5)], aliases={"c": ("cee", "sea")}, n_terms=3),
     ]
 
 

@@ -6,9 +6,12 @@ import json
 import subprocess
 import sys
 import unicodedata
+from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from multiprocessing.reduction import ForkingPickler  # how a DataLoader hands a source to its workers
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -17,6 +20,8 @@ from hypothesis import strategies as st
 import infuser.sources  # noqa: F401  registers them
 from infuser.errors import MissingExtraError
 from infuser.registry import SOURCES
+from infuser.sources import Graph
+from infuser.sources.annotating.fingerprints import fingerprint
 from infuser.sources.storage import load_source, save_source
 from infuser.types import (
     PAIR_BREAK,
@@ -60,8 +65,9 @@ CLAIMS: dict[str, set[type]] = {
     **{name: {SavesSettings} for name in BUILT_IN},
     "candidates": {FindsMentions, SavesSettings},
     "correlation": {OffersTerms, SavesSettings},
-    "graph": {HasGraph, SavesSettings},
-    "knowledge-base": {HasEntityVectors, SavesFiles},
+    "entities": {OffersTerms, SavesSettings},
+    "graph": {HasGraph, OffersTerms, SavesSettings},
+    "knowledge-base": {HasEntityVectors, OffersTerms, SavesFiles},
     "phrases": set(),
     "selective": {DrawsPerEpoch, SavesFiles, WrapsSource},
 }
@@ -114,6 +120,28 @@ def source(request: pytest.FixtureRequest) -> Source:
     return tiny()
 
 
+@pytest.fixture(params=["correlation", "entities", "graph", "knowledge-base"])
+def wordy(request: pytest.FixtureRequest) -> Any:
+    """A miniature that adds terms."""
+    graph = {"graph": Graph([("Q70", "capital of", "Q39"), ("Q60", "in", "Q30")])}
+    return replace(SOURCES[request.param].tiny(), n_terms=2, **graph if request.param == "knowledge-base" else {})
+
+
+def test_terms_are_few_declared_saved_and_sent_to_workers(wordy: Any, tmp_path: Path) -> None:
+    answers = wordy.annotate(TEXTS)
+    assert any(found.terms for found in answers)
+    for found, text in zip(answers, TEXTS, strict=True):
+        check(found, text)
+        tied = Counter(place for term in found.terms for place, _ in term.ties)
+        assert max(tied.values(), default=0) <= 2
+        assert len({(term.text, term.relation) for term in found.terms}) == len(found.terms)
+        assert {term.relation for term in found.terms} <= set(wordy.relation_types)
+    again = load_source(json.loads(json.dumps(save_source(wordy, tmp_path))), tmp_path)
+    assert again == wordy and again.annotate(TEXTS) == answers
+    assert ForkingPickler.loads(bytes(ForkingPickler.dumps(wordy))).annotate(TEXTS) == answers
+    assert fingerprint(wordy) != fingerprint(type(wordy).tiny())
+
+
 def check(found: Annotations, text: str) -> None:
     assert found.text == text
     for span in found.spans:
@@ -158,7 +186,9 @@ def test_every_source_offers_what_it_claims_and_nothing_else(source: Source) -> 
 def test_what_a_source_offers_works(source: Source, tmp_path: Path) -> None:
     answers = source.annotate(TEXTS)
     if isinstance(source, OffersTerms):
-        assert max(len(found.terms) for found in answers) <= source.n_terms
+        for found in answers:
+            tied = Counter(place for term in found.terms for place, _ in term.ties)
+            assert max(tied.values(), default=0) <= source.n_terms
     else:
         assert not any(found.terms for found in answers)
     if isinstance(source, SavesSettings) and not isinstance(source, WrapsSource):

@@ -53,7 +53,11 @@ class SourceOptions:
     terms: Annotated[
         int | None,
         option(
-            "Add N correlated terms that are not in the text, from --correlation.", metavar="N", min=0, panel=KNOWLEDGE
+            "Add terms that are not in the text: N correlated words, from --correlation; at most N of each mention, "
+            "its type and neighbours, from --graph and --entities.",
+            metavar="N",
+            min=0,
+            panel=KNOWLEDGE,
         ),
     ] = None
 
@@ -64,15 +68,16 @@ class SourceOptions:
 
         if self.aliases and not self.graph:
             raise InputError("--aliases names the entities of a graph, but there is no --graph FILE.")
-        if self.terms and not self.correlation:
-            raise InputError("--terms takes its terms from a correlation table, but there is no --correlation.")
+        if self.terms and not (self.correlation or self.graph or self.entities):
+            raise InputError("--terms needs --correlation, --graph or --entities; with --source give n_terms=N.")
         found = [] if self.sources is None else from_file(self.sources)
         found += [source for given in self.source or () for source in read_named(given)]
-        found += [from_path("entities", path, {}) for path in self.entities or ()]
+        terms = {"n_terms": self.terms or 0}
+        found += [from_path("entities", path, terms) for path in self.entities or ()]
         found += [from_path("phrases", path, {}) for path in self.phrases or ()]
-        found += [from_path("correlation", path, {"n_terms": self.terms or 0}) for path in self.correlation or ()]
+        found += [from_path("correlation", path, terms) for path in self.correlation or ()]
         names = {"aliases": read_aliases(self.aliases)} if self.aliases else {}
-        found += [from_path("graph", path, names) for path in self.graph or ()]
+        found += [from_path("graph", path, {**names, **terms}) for path in self.graph or ()]
         if needed and not found:
             raise InputError("No knowledge was named. Give --source, --entities, --phrases, --correlation or --graph.")
         return found

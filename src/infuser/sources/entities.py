@@ -14,7 +14,8 @@ from infuser.knowledge.names.gazetteer import NameMatch, clean_names
 from infuser.knowledge.names.store import KIND, Name, NameStore
 from infuser.registry import SOURCES
 from infuser.sources.storage import FolderSource
-from infuser.types import Annotations, Link, Span
+from infuser.sources.terms import TYPE, check_terms, keep_new, relations_of_terms, say_type, tie_terms
+from infuser.types import Annotations, Link, Span, Term
 
 
 @SOURCES.register("entities")
@@ -38,10 +39,15 @@ class Entities(FolderSource):
     """Whether "Zurich" is a mention of "Zürich"; likewise."""
     overlaps: Literal["longest", "keep"] = "longest"
     """Keep the leftmost longest of mentions that overlap, or keep them all, one inside another too."""
+    n_terms: int = 0
+    """How many terms each mention may have, words that are not in the text; 0 for none."""
+    terms: Sequence[str] = (TYPE,)
+    """Which terms: "type", the label; all that a list knows. "entity", the label of bare names, is none."""
 
     def __post_init__(self) -> None:
         if self.overlaps not in ("longest", "keep"):
             raise SourceError(f"overlaps is {self.overlaps!r}; it can be 'longest' or 'keep'.")
+        object.__setattr__(self, "terms", check_terms(self.n_terms, self.terms, (TYPE,)))
         given = self.names
         if isinstance(given, Path) or (isinstance(given, str) and kind_of(given) is not None):
             folder = Path(given).absolute()
@@ -69,15 +75,23 @@ class Entities(FolderSource):
 
     @property
     def relation_types(self) -> tuple[str, ...]:
-        """The one relation without a name, which ties the words of a mention."""
-        return ("",)
+        """The one relation without a name, which ties the words of a mention, and that of terms."""
+        return ("", *relations_of_terms(self.n_terms, self.terms))
 
     def _annotations(self, text: str, mentions: list[NameMatch]) -> Annotations:
         spans: list[Span] = []
         for start, end, numbers in mentions:
             name = self._named(numbers, text[start:end])
             spans.append(Span(start, end, label=name.label, id=name.id))
-        return Annotations(text, tuple(spans), tuple([Link(place, place) for place in range(len(spans))]))
+        links = tuple([Link(place, place) for place in range(len(spans))])
+        return Annotations(text, tuple(spans), links, self._terms_of(text, spans) if self.n_terms else ())
+
+    def _terms_of(self, text: str, spans: Sequence[Span]) -> tuple[Term, ...]:
+        return tie_terms(
+            (place, keep_new(say_type(span.label), text[span.start : span.end], self.n_terms))
+            for place, span in enumerate(spans)
+            if TYPE in self.terms
+        )
 
     def _named(self, numbers: tuple[int, ...], written: str) -> Name:
         """Return the name among several alike that is spelled like the text, otherwise the first."""

@@ -18,14 +18,23 @@ from infuser.errors import SourceError
 from infuser.knowledge.names.gazetteer import NameMatch, clean_names
 from infuser.registry import SOURCES
 from infuser.sources.storage import FolderSource
-from infuser.types import Annotations, Link, Span
+from infuser.sources.terms import (
+    DESCRIPTION,
+    NEIGHBOURS,
+    TYPE,
+    UNTYPED,
+    EntityTerms,
+    check_terms,
+    relations_of_terms,
+    tie_terms,
+)
+from infuser.types import Annotations, Link, Span, Term
 from infuser.words import readable
 
 if TYPE_CHECKING:
     from infuser.knowledge.graph.store import EntityTie, GraphStore
 
 _Triple = tuple[str, str, str] | tuple[str, str, str, float]
-_UNTYPED = "entity"
 
 
 @SOURCES.register("graph")
@@ -59,6 +68,11 @@ class Graph(FolderSource):
     """Ties reach the first so many mentions of a text and of each side of a pair; an encoder reads no further."""
     n_meanings: int = 10
     """A name stands for so many of its entities: the most frequent, then those with most edges, then the first."""
+    n_terms: int = 0
+    """How many terms each mention may have, words that are not in the text; 0 for none."""
+    terms: Sequence[str] = (TYPE, NEIGHBOURS)
+    """Which terms, in this order: "type", the type's name; "neighbours", or the relations that lead to them, such as
+    "has role"; "description", its first words."""
 
     def __post_init__(self) -> None:
         if self.hops < 1 or not 0 < self.decay <= 1 or self.n_mentions < 1 or self.n_meanings < 1:
@@ -68,12 +82,19 @@ class Graph(FolderSource):
             )
         if isinstance(self.triples, str | Path):
             self._take_folder(Path(os.path.abspath(self.triples)))
-            return
-        object.__setattr__(self, "triples", tuple(_checked(triple) for triple in self.triples))
+        else:
+            self._take_triples(self.triples)
+        relations = [TYPE, NEIGHBOURS, DESCRIPTION]
+        if not set(self.terms) <= set(relations):
+            relations += self.graph_store.relations
+        object.__setattr__(self, "terms", check_terms(self.n_terms, self.terms, relations))
+
+    def _take_triples(self, triples: Sequence[_Triple]) -> None:
+        object.__setattr__(self, "triples", tuple(_checked(triple) for triple in triples))
         given = self.aliases or {}
         aliases = {entity: tuple(clean_names(given[entity], what=f"names of {entity!r}")) for entity in given}
         object.__setattr__(self, "aliases", aliases)
-        entities = dict.fromkeys([*aliases, *(end for triple in self.triples for end in (triple[0], triple[2]))])
+        entities = dict.fromkeys([*aliases, *(end for triple in triples for end in (triple[0], triple[2]))])
         names = (name for one in entities for name in aliases.get(one) or (one.replace("_", " "),))
         clean_names(names, what="entity ids")
 
@@ -106,14 +127,15 @@ class Graph(FolderSource):
         """The first types of its entities, those of most entities first; "entity" where there is none."""
         from infuser.knowledge.graph.kinds import types_by_count
 
-        return tuple(types_by_count(self.graph_store, _UNTYPED))
+        return tuple(types_by_count(self.graph_store, UNTYPED))
 
     @cached_property
     def relation_types(self) -> tuple[str, ...]:
-        """The relations of its edges, those with most edges first; ties over several edges have one without a name."""
+        """Those of terms, "" of ties over several edges, then those of its edges, the most frequent first."""
         from infuser.knowledge.graph.kinds import relations_by_count
 
-        return (*([""] if self.hops > 1 else []), *relations_by_count(self.graph_store))
+        own = [*relations_of_terms(self.n_terms, self.terms), *([""] if self.hops > 1 else [])]
+        return tuple(dict.fromkeys([*own, *relations_by_count(self.graph_store)]))
 
     def _annotate(self, text: str, mentions: list[NameMatch], known: dict[tuple[int, ...], list[int]]) -> Annotations:
         meanings = [known[mention.names] for mention in mentions]
@@ -132,7 +154,18 @@ class Graph(FolderSource):
             Span(mention.start, mention.end, *self._label_and_id(entity))
             for mention, entity in zip(mentions, entities, strict=True)
         )
-        return Annotations(text, spans, tuple(links[pair] for pair in sorted(links)))
+        terms: tuple[Term, ...] = ()
+        if self.n_terms:
+            said = self._said
+            terms = tie_terms(
+                (place, said.of(entities[place], text[span.start : span.end], span.label))
+                for place, span in ((place, spans[place]) for place in read)
+            )
+        return Annotations(text, spans, tuple(links[pair] for pair in sorted(links)), terms)
+
+    @cached_property
+    def _said(self) -> EntityTerms:
+        return EntityTerms(self.graph_store, self.n_terms, self.terms)
 
     def _meanings(self, names: tuple[int, ...]) -> list[int]:
         """Return the entities that these names stand for, the most frequent first."""
@@ -159,7 +192,7 @@ class Graph(FolderSource):
 
     def _label_and_id(self, entity: int) -> tuple[str, str]:
         types = self.graph_store.types_of(entity)
-        return types[0] if types else _UNTYPED, self.graph_store.id_of(entity)
+        return types[0] if types else UNTYPED, self.graph_store.id_of(entity)
 
     @cached_property
     def graph_store(self) -> GraphStore:

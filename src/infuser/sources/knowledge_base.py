@@ -18,8 +18,19 @@ from infuser.knowledge.artifact import Folder
 from infuser.knowledge.vectors.store import KIND, EntityVectors
 from infuser.registry import SOURCES
 from infuser.sources.candidates import Candidates
+from infuser.sources.graph import Graph
 from infuser.sources.storage import find_folder, load_source, name_folder, save_source, settings_of
-from infuser.types import Annotations, Candidate, DeclaresTypes, DrawsPerEpoch, Source, innermost
+from infuser.sources.terms import (
+    DESCRIPTION,
+    NEIGHBOURS,
+    TYPE,
+    UNTYPED,
+    EntityTerms,
+    check_terms,
+    relations_of_terms,
+    tie_terms,
+)
+from infuser.types import Annotations, Candidate, DeclaresTypes, DrawsPerEpoch, HasGraph, Source, Term, innermost
 
 _MOST_CACHED = 200_000
 _LEAST = np.finfo(np.float32).tiny
@@ -40,6 +51,12 @@ class KnowledgeBase:
     """Tells it from other knowledge bases of the same model; it becomes part of the names of weights."""
     missing: Literal["error", "skip"] = "error"
     """What to do with a candidate that has no vector: stop, or leave it out."""
+    graph: Source | str | Path | None = None
+    """A `Graph` of the same entities, or the folder of one: terms are taken from it."""
+    n_terms: int = 0
+    """How many terms each mention may have, words about its most probable entity; 0 for none."""
+    terms: Sequence[str] = (TYPE, NEIGHBOURS)
+    """Which terms, as those of a `Graph`. Candidates and vectors hold no words, so terms need `graph`."""
     _known: dict[int, tuple[Any, ...]] = field(default_factory=dict, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -55,6 +72,22 @@ class KnowledgeBase:
             folder = Path(self.vectors).expanduser().absolute()
             Folder(folder, KIND)  # raises at once if there is none
             object.__setattr__(self, "vectors", str(folder))
+        if isinstance(self.graph, str | Path):
+            object.__setattr__(self, "graph", Graph(self.graph))
+        object.__setattr__(self, "terms", check_terms(self.n_terms, self.terms, self._known_terms()))
+
+    def _known_terms(self) -> list[str]:
+        usual = [TYPE, NEIGHBOURS, DESCRIPTION]
+        if self.graph is None:
+            if self.n_terms:
+                raise SourceError(
+                    f"n_terms={self.n_terms}, but nothing is known about the entities in words: candidates and vectors "
+                    "hold none. Give a graph of the same entities, graph=FOLDER, which `infuser graph build` makes."
+                )
+            return list(dict.fromkeys([*usual, *self.terms]))
+        if not isinstance(self.graph, HasGraph):
+            raise SourceError(f"graph is {self.graph!r}; give the folder of a graph, or a Graph.")
+        return [*usual, *self.graph.graph_store.relations]
 
     @cached_property
     def store(self) -> EntityVectors:
@@ -74,12 +107,30 @@ class KnowledgeBase:
 
     @property
     def relation_types(self) -> tuple[str, ...]:
-        """None: there are no links."""
-        return ()
+        """Those of its terms; there are no links."""
+        if not self.n_terms or not isinstance(self.graph, DeclaresTypes):
+            return ()
+        return tuple(dict.fromkeys([*relations_of_terms(self.n_terms, self.terms), *self.graph.relation_types]))
 
     def annotate(self, texts: Sequence[str]) -> list[Annotations]:
         """Return the mentions in each text and those of their meanings that have a vector."""
-        return [self._with_vectors(found) for found in self.candidates.annotate(texts)]
+        found = [self._with_vectors(found) for found in self.candidates.annotate(texts)]
+        return [replace(one, terms=self._terms_of(one)) for one in found] if self.n_terms else found
+
+    def _terms_of(self, found: Annotations) -> tuple[Term, ...]:
+        """Return what the graph says about the entity of each span, as far as it has it."""
+        store = self._said.store
+        entities = [store.number_of(span.id) for span in found.spans]
+        return tie_terms(
+            (place, self._said.of(entity, found.text[span.start : span.end], (*store.types_of(entity), UNTYPED)[0]))
+            for place, (span, entity) in enumerate(zip(found.spans, entities, strict=True))
+            if entity is not None
+        )
+
+    @cached_property
+    def _said(self) -> EntityTerms:
+        graph: Any = self.graph
+        return EntityTerms(graph.graph_store, self.n_terms, self.terms)
 
     def look_up(self, candidates: tuple[Candidate, ...]) -> tuple[NDArray[np.int64], NDArray[np.float32]]:
         """Return the rows of vectors and the priors of one span's candidates."""
@@ -116,7 +167,7 @@ class KnowledgeBase:
         if not isinstance(self.candidates, Candidates):
             raise SourceError(f"{type(self.candidates).__name__} cannot take further mentions; Candidates can.")
         candidates = self.candidates.with_mentions(mentions, out)
-        return type(self)(candidates, self.store.with_more(ids, vectors), self.name, self.missing)
+        return replace(self, candidates=candidates, vectors=self.store.with_more(ids, vectors))
 
     def _with_vectors(self, found: Annotations) -> Annotations:
         if len(found.candidates) != len(found.spans):
@@ -188,6 +239,9 @@ class KnowledgeBase:
             "vectors": named,
             "name": self.name,
             "missing": self.missing,
+            "graph": save_source(self.graph, directory / "graph") if isinstance(self.graph, Source) else None,
+            "n_terms": self.n_terms,
+            "terms": list(self.terms),
         }
         (directory / _RECORD).write_text(json.dumps(record, indent=1, ensure_ascii=False), encoding="utf-8")
 
@@ -199,12 +253,16 @@ class KnowledgeBase:
         # vectors that were in memory are opened but not named: saved again, they are copied again
         vectors = find_folder(named, "vectors", KIND)["vectors"] if named else EntityVectors.open(directory / "vectors")
         candidates = load_source(record["candidates"], directory / "candidates")
-        return cls(candidates, vectors, record["name"], record["missing"])
+        settings = {name: record[name] for name in ("n_terms", "terms") if name in record}  # older files have none
+        if record.get("graph"):
+            settings["graph"] = load_source(record["graph"], directory / "graph")
+        return cls(candidates, vectors, record["name"], record["missing"], **settings)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, KnowledgeBase):
             return NotImplemented
-        if (self.candidates, self.name, self.missing) != (other.candidates, other.name, other.missing):
+        names = ("candidates", "name", "missing", "graph", "n_terms", "terms")
+        if any(getattr(self, name) != getattr(other, name) for name in names):
             return False
         one, two = self.store, other.store
         if one is two or (one.digest and one.digest == two.digest):
