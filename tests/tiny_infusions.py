@@ -115,7 +115,8 @@ def shake(model: PreTrainedModel, *, seed: int = 1) -> None:
     with torch.no_grad():
         for name, weight in model.named_parameters():
             if is_new_weight(name):
-                size = 0.003 if name.endswith("maps") else 0.3  # KAM multiplies its map weights by four hundred
+                # these are held divided by a hundred or more
+                size = 0.003 if name.endswith(("maps", "term_gates", ".vectors", "name_gates")) else 0.3
                 weight.add_(torch.randn(weight.shape, generator=noise, dtype=torch.float64).to(weight) * size)
 
 

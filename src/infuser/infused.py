@@ -14,10 +14,11 @@ from infuser.errors import HostError, InputError, SourceError
 from infuser.hosts import anatomy_of, answering, is_new_weight
 from infuser.hosts.loading import load_model, load_tokenizer, longest_input
 from infuser.methods import Kam
+from infuser.methods.together import as_method, methods_of, name_of
 from infuser.saving import load_parts, restore, save_parts
 from infuser.signals import Collator
 from infuser.signals.candidates import bases_among
-from infuser.types import GivesUpBases, HasBases, Method, Source, offer_terms
+from infuser.types import MAX_TYPES, GivesUpBases, HasBases, Method, Source, Vocabulary
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,8 @@ class Infused:
     method: Method
     tokenizer: PreTrainedTokenizerBase
     sources: tuple[Source, ...]
+    vocabulary: Vocabulary
+    """The types and relations that the model distinguishes, as its sources declared them when it was infused."""
     base: str | None = None
     """The hub id or directory that the host came from."""
     _collators: dict[object, Collator] = field(default_factory=dict, init=False, repr=False, compare=False)
@@ -37,7 +40,7 @@ class Infused:
     def collator(self, **options: Any) -> Collator:
         """Return a data collator for `DataLoader` and `Trainer`: examples with text, pair and label in, batch out."""
         options.setdefault("max_length", longest_input(self.model, self.tokenizer))
-        return Collator(self.tokenizer, self.sources, **options)
+        return Collator(self.tokenizer, self.sources, vocabulary=self.vocabulary, **options)
 
     def batch(self, texts: Sequence[Any], pairs: Sequence[Any] | None = None) -> dict[str, Tensor]:
         """Return token tensors and knowledge for these texts, on the model's device, ready for the model."""
@@ -62,14 +65,20 @@ class Infused:
 
     def without(self, base: str) -> Infused:
         """Take one knowledge base out of the model and return what is left; the others stay where they are."""
-        if not isinstance(self.method, GivesUpBases):
-            raise InputError(
-                f"{type(self.method).__name__} cannot give up one source; infuse the checkpoint without it."
-            )
-        method = self.method.without(self.model, base)
+        parts = list(methods_of(self.method))
+        place = next((at for at, one in enumerate(parts) if isinstance(one, GivesUpBases)), None)
+        if place is None:
+            raise InputError(f"{name_of(self.method)} cannot give up one source; infuse the checkpoint without it.")
+        parts[place] = parts[place].without(self.model, base)
         gone = [place for place, source in bases_among(self.sources).items() if source.name == base]
-        left = tuple(source for place, source in enumerate(self.sources) if place not in gone)
-        return replace(self, method=method, sources=left)
+        kept = [at for at in range(len(self.sources)) if at not in gone]
+        vocabulary = replace(
+            self.vocabulary,
+            types=tuple(self.vocabulary.types[at] for at in kept),
+            relations=tuple(self.vocabulary.relations[at] for at in kept),
+        )
+        sources = tuple(self.sources[at] for at in kept)
+        return replace(self, method=as_method(parts), sources=sources, vocabulary=vocabulary)
 
     def with_sources(self, sources: Sequence[Source]) -> Infused:
         """Return the same model with other sources in the place of its own, such as a base that knows more entities."""
@@ -80,7 +89,9 @@ class Infused:
 
     def freeze(self, base: str, frozen: bool = True) -> None:
         """Let the weights of one knowledge base stay as they are while others learn, or learn again."""
-        bases = self.method.bases(self.model) if isinstance(self.method, HasBases) else {}
+        bases: dict[str, Any] = {}
+        for method in methods_of(self.method):
+            bases |= method.bases(self.model) if isinstance(method, HasBases) else {}
         if base not in bases:
             raise InputError(f"There is no knowledge base {base!r} in this model; it has {list(bases)}.")
         bases[base].requires_grad_(not frozen)
@@ -89,7 +100,7 @@ class Infused:
         """Return a tokenizer that also reads knowledge, for clients that call a tokenizer and then the model."""
         from infuser.signals.reading import reading_tokenizer
 
-        return reading_tokenizer(self.collator(), with_terms=offer_terms(self.sources))
+        return reading_tokenizer(self.collator())
 
     def n_new_weights(self) -> int:
         """Count the weights that the method added."""
@@ -98,7 +109,14 @@ class Infused:
     def save(self, directory: str | Path, *, only_new: bool = False) -> None:
         """Write everything that `infuser.load` needs; with `only_new`, all but the base checkpoint's own weights."""
         save_parts(
-            Path(directory), self.model, self.method, self.tokenizer, self.sources, base=self.base, only_new=only_new
+            Path(directory),
+            self.model,
+            self.method,
+            self.tokenizer,
+            self.sources,
+            self.vocabulary,
+            base=self.base,
+            only_new=only_new,
         )
 
     def detach(self) -> PreTrainedModel:
@@ -116,19 +134,22 @@ def _shapes(sources: Sequence[Source]) -> list[tuple[type[Source], str, int]]:
 
 def infuse(
     checkpoint_or_model: str | Path | PreTrainedModel,
-    method: Method | None = None,
+    method: Method | Sequence[Method] | None = None,
     *,
     sources: Sequence[Source] | Source,
+    max_types: int = MAX_TYPES,
     task: str = "encoder",
     tokenizer: PreTrainedTokenizerBase | None = None,
     **options: Any,
 ) -> Infused:
     """Put knowledge inside an encoder: a hub id, a local directory or a live model with any head.
 
-    `task` picks the head when a checkpoint is loaded; other options (num_labels=2, ...) go to `from_pretrained`. A
-    checkpoint that `transformers.Trainer` wrote of an infused model gives its new weights back, too. Of a directory
-    that `Infused.save` wrote, the host is taken and, if they have the same names and shapes, the weights of knowledge
-    bases: a trained linker under another head. `infuser.load` reads all of it.
+    `method` may be several, which then work side by side: [Types(), Kam()]. Of each source, at most `max_types` types
+    and as many relations are told apart, the rare ones as one. `task` picks the head when a checkpoint is loaded; other
+    options (num_labels=2, ...) go to `from_pretrained`. A checkpoint that `transformers.Trainer` wrote of an infused
+    model gives its new weights back, too. Of a directory that `Infused.save` wrote, the host is taken and, if they have
+    the same names and shapes, the weights of knowledge bases: a trained linker under another head. `infuser.load`
+    reads all of it.
     """
     listed: list[Any] = list(sources) if isinstance(sources, Iterable) and not isinstance(sources, str) else [sources]
     if not listed:
@@ -147,11 +168,25 @@ def infuse(
     if any(is_new_weight(name) for name, _ in model.named_modules()):
         raise HostError("This model is infused already. Take the first method out with detach() before the next.")
     tokenizer = tokenizer or load_tokenizer(base)
-    method = method or Kam()
-    method.attach(model, sources=listed, with_terms=offer_terms(listed))
+    method = as_method(method or Kam())
+    _check_read(method, listed)
+    vocabulary = Vocabulary.of(listed, max_types=max_types)
+    method.attach(model, sources=listed, vocabulary=vocabulary)
     if model is not checkpoint_or_model:
         restore(model, Path(str(base)))
-    return Infused(model, method, tokenizer, tuple(listed), base)
+    return Infused(model, method, tokenizer, tuple(listed), vocabulary, base)
+
+
+def _check_read(method: Method, sources: Sequence[Source]) -> None:
+    """Raise if no method would read a source."""
+    bases = bases_among(sources)
+    others = [source for place, source in enumerate(sources) if place not in bases]
+    if others and all(isinstance(one, HasBases) for one in methods_of(method)):
+        raise SourceError(
+            f"{name_of(method)} puts entities inside an encoder, but {type(others[0]).__name__} has no entity vectors. "
+            "Give it knowledge bases, KnowledgeBase(Candidates(...), vectors=...), or add a method that reads it, such "
+            "as Types()."
+        )
 
 
 def load(directory: str | Path, *, sources: Sequence[Source] | None = None, base: str | None = None) -> Infused:

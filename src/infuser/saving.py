@@ -31,9 +31,10 @@ from infuser.hosts import is_new_weight, plain_config, plain_state
 from infuser.hosts.anatomy import NEW
 from infuser.hosts.checkpoints import CARD
 from infuser.hosts.loading import load_tokenizer, settle
+from infuser.methods.together import describe
 from infuser.registry import METHODS
 from infuser.sources.storage import load_source, save_source
-from infuser.types import Method, Source, offer_terms
+from infuser.types import Method, Source, Vocabulary
 from infuser.versions import __version__
 
 _NEW = "knowledge.safetensors"
@@ -46,6 +47,7 @@ def save_parts(
     method: Method,
     tokenizer: PreTrainedTokenizerBase,
     sources: Sequence[Source],
+    vocabulary: Vocabulary,
     *,
     base: str | None,
     only_new: bool,
@@ -56,12 +58,13 @@ def save_parts(
         raise CheckpointError(f"{directory} is a file; save into a new or empty directory.")
     if directory.exists() and not (directory / CARD).exists() and any(directory.iterdir()):
         raise CheckpointError(f"{directory} holds other files; save into a new or empty directory.")
+    settings = describe(method)
     with whole_folder(directory) as draft, plain_config(model):
         card = {
             "infuser": __version__,
             "form": "only-new" if only_new else "whole",
-            "method": {"name": METHODS.name_of(method), "settings": dataclasses.asdict(method)},  # type: ignore[call-overload]
-            "with_terms": offer_terms(sources),
+            "method": {"name": settings.pop("kind"), "settings": settings},
+            **dataclasses.asdict(vocabulary),
             "model": type(model).__name__,
             "sources": [save_source(source, draft / "sources" / str(i)) for i, source in enumerate(sources)],
             "base": _save_weights(model, base, draft, only_new=only_new),
@@ -94,8 +97,8 @@ def _save_weights(model: PreTrainedModel, base: str | None, draft: Path, *, only
 
 def load_parts(
     directory: Path, *, sources: Sequence[Source] | None, base: str | None
-) -> tuple[PreTrainedModel, Method, PreTrainedTokenizerBase, tuple[Source, ...], str | None]:
-    """Read back model, method, tokenizer, sources and base checkpoint, or raise an error that names the broken part."""
+) -> tuple[PreTrainedModel, Method, PreTrainedTokenizerBase, tuple[Source, ...], Vocabulary, str | None]:
+    """Read back model, method, tokenizer, sources, vocabulary, base; or raise an error that names the broken part."""
     card = _read_card(directory)
     if sources is not None and len(sources) != len(card["sources"]):
         raise CheckpointError(
@@ -119,10 +122,11 @@ def load_parts(
                 f"{directory} holds new weights for the base checkpoint {card['base'].get('id')!r} (sha256 "
                 f"{wanted[:12]}...), but {origin!r} has other weights ({found[:12]}...). {_RIGHT_BASE}"
             )
-    method.attach(model, sources=sources, with_terms=card["with_terms"])
+    vocabulary = _vocabulary_of(card, sources)
+    method.attach(model, sources=sources, vocabulary=vocabulary)
     _fill(model, new, directory / _NEW)
     model.train(False)
-    return model, method, load_tokenizer(str(directory)), tuple(sources), origin
+    return model, method, load_tokenizer(str(directory)), tuple(sources), vocabulary, origin
 
 
 def restore(model: PreTrainedModel, checkpoint: Path) -> None:
@@ -192,6 +196,14 @@ def _method_of(card: dict[str, Any], directory: Path) -> Method:
             f"version of infuser than {__version__}."
         ) from error
     return method
+
+
+def _vocabulary_of(card: Mapping[str, Any], sources: Sequence[Source]) -> Vocabulary:
+    """Return the vocabulary of a model; cards from before there were types have none that its weights depend on."""
+    if "types" not in card:
+        return dataclasses.replace(Vocabulary.of(sources), with_terms=card["with_terms"])
+    types, relations = (tuple(map(tuple, card[name])) for name in ("types", "relations"))
+    return Vocabulary(types, relations, card["with_terms"])
 
 
 def _read_config(directory: Path) -> PreTrainedConfig:

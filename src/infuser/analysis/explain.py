@@ -18,12 +18,14 @@ from infuser.errors import InputError
 from infuser.hosts import showing_weights
 from infuser.hosts.loading import longest_input
 from infuser.hosts.watching import answering
+from infuser.infused import Infused
 from infuser.linking.mentions import Mention
 from infuser.methods.entity_reader import Trace
 from infuser.methods.kar import KarLayer
 from infuser.signals import Collator, draw_maps
 from infuser.signals.candidates import bases_among
 from infuser.signals.examples import shorten
+from infuser.signals.maps import draw_ties
 from infuser.sources.naming import source_names
 from infuser.types import Annotations, Source
 
@@ -145,7 +147,8 @@ def _silent(found: Annotations) -> Annotations:
 
 def _collator(infused: Explained) -> Collator:
     longest = longest_input(infused.model, infused.tokenizer)
-    return Collator(infused.tokenizer, infused.sources, max_length=longest)
+    vocabulary = infused.vocabulary if isinstance(infused, Infused) else None
+    return Collator(infused.tokenizer, infused.sources, vocabulary=vocabulary, max_length=longest)
 
 
 def _batch(infused: Explained, text: str, pair: str | None, rows: Sequence[Sequence[Annotations]]) -> dict[str, Tensor]:
@@ -207,14 +210,18 @@ def _attention(layers: Sequence[Tensor], layer: int, head: int | None) -> NDArra
 
 def _maps(batch: Mapping[str, Tensor], n_sources: int) -> list[NDArray[np.float64]]:
     """Return one map (seq, seq + terms) per source."""
-    maps = draw_maps(
-        batch["knowledge_boxes"],
-        batch["knowledge_weights"].double(),
-        n_channels=n_sources,
-        n_tokens=batch["input_ids"].shape[1],
-        n_terms=batch["knowledge_terms"].shape[1] if "knowledge_terms" in batch else 0,
-    )
-    return [drawn.cpu().numpy() for drawn in maps[0]]
+    n_tokens = batch["input_ids"].shape[1]
+    boxes, weights = batch["knowledge_boxes"], batch["knowledge_weights"].double()
+    maps = draw_maps(boxes, weights, n_channels=n_sources, n_tokens=n_tokens)[0]
+    drawn = [one.cpu().numpy() for one in maps]
+    if "knowledge_terms" not in batch:
+        return drawn
+    ties, weights = batch["knowledge_ties"], batch["knowledge_tie_weights"].double()
+    n_pieces = batch["knowledge_terms"].shape[1]
+    for source, of_text in enumerate(drawn):
+        beside = draw_ties(ties, weights, n_tokens=n_tokens, n_pieces=n_pieces, source=source)[0]
+        drawn[source] = np.concatenate([of_text, beside.cpu().numpy()], axis=1)
+    return drawn
 
 
 def _labels(tokenizer: PreTrainedTokenizerBase, text: str, pair: str | None, ids: Tensor) -> list[str]:

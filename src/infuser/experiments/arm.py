@@ -7,7 +7,7 @@ the same new weights and the same links, shuffled between texts.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -59,9 +59,12 @@ class Arm:
     def __post_init__(self) -> None:
         if isinstance(self.method, str):
             object.__setattr__(self, "method", make_method(self.method, {}, where="Arm"))
+        elif isinstance(self.method, Sequence):
+            from infuser.methods.together import as_method
+
+            object.__setattr__(self, "method", as_method(self.method))
         if not self.name:
-            name = PLAIN if self.method is None else PLACEBO if self.shuffled else METHODS.name_of(self.method)
-            object.__setattr__(self, "name", name)
+            object.__setattr__(self, "name", self.kind)
         object.__setattr__(self, "sources", tuple(self.sources))
         if self.method is None and (self.sources or self.select is not None or self.shuffled):
             raise InputError(f"The arm {self.name!r} has knowledge but no method. Give one, as in Arm(Kam(), sources).")
@@ -71,6 +74,15 @@ class Arm:
             from infuser.methods.spectral import Spectral
 
             Spectral(self.spectral)  # raises if the weight cannot be used
+
+    @property
+    def kind(self) -> str:
+        """Which arm it is: "plain", "placebo", or the registered name of the method."""
+        if self.method is None:
+            return PLAIN
+        from infuser.methods.together import name_of
+
+        return PLACEBO if self.shuffled else name_of(self.method)
 
     def placebo(self, name: str = PLACEBO) -> Arm:
         """Return the placebo of this arm."""
@@ -83,8 +95,10 @@ class Arm:
 
     def describe(self) -> dict[str, Any]:
         """Return what decides the arm's result as plain values; its name decides nothing."""
+        from infuser.methods.together import describe
+
         return {
-            "method": None if self.method is None else {"kind": METHODS.name_of(self.method), **asdict(self.method)},
+            "method": None if self.method is None else describe(self.method),
             "sources": self.digests,
             "select": self.label or _describe_selection(self.select),
             "spectral": self.spectral,
@@ -122,8 +136,14 @@ def check_names(given: Iterable[str], known: Collection[str], where: str) -> Non
 def make_method(kind: str, settings: Mapping[str, Any], *, where: str = "") -> Any:
     """Return a registered method with these settings; in fine-tuning, `Kar` injects every candidate by default.
 
-    A linker that was never trained has no threshold to go by, so all candidates pass.
+    A linker that was never trained has no threshold to go by, so all candidates pass. "types+kam" is several methods
+    with their usual settings.
     """
+    if "+" in kind:
+        from infuser.methods.together import Together
+
+        check_names(settings, (), f"{where}: {kind}")
+        return Together(tuple(make_method(one, {}, where=where) for one in kind.split("+")))
     import infuser.methods
     from infuser.methods.kar import EVERY_CANDIDATE
 

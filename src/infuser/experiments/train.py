@@ -9,14 +9,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from infuser.errors import InputError
-from infuser.experiments.arm import PLACEBO, PLAIN, Arm, Host
+from infuser.experiments.arm import Arm, Host
 from infuser.experiments.cell import Cell, Setup, run_cell
 from infuser.experiments.data import Annotator, Data
 from infuser.experiments.run_folder import RECORD, RunFolder
 from infuser.files import digest_of
 from infuser.hosts.checkpoints import find_checkpoint, read_config
 from infuser.processes import is_first_process
-from infuser.registry import METHODS
 from infuser.sources.naming import source_names
 from infuser.tables.examples import Columns
 from infuser.tables.rows import digest_of_file
@@ -68,9 +67,7 @@ class TrainJob:
     @property
     def kind(self) -> str:
         """Which arm it is: "plain", "placebo", or the registered name of the method."""
-        if self.arm.method is None:
-            return PLAIN
-        return PLACEBO if self.arm.shuffled else METHODS.name_of(self.arm.method)
+        return self.arm.kind
 
     def made_with(self) -> dict[str, Any]:
         """Return everything that decides the result, as plain values."""
@@ -87,7 +84,7 @@ class TrainJob:
             "columns": asdict(self.columns),
             "n_examples": self.n_train,
             "knowledge": [f"{name} ({digest})" for name, digest in names],
-            "method": None if self.arm.method is None else asdict(self.arm.method),
+            "method": self.arm.describe()["method"],
             "select": self.arm.describe()["select"],
             "spectral": self.arm.spectral,
             "metric": self.data.metric,

@@ -1,23 +1,36 @@
 """The encoder's inside: what transformers models look like is known here and nowhere else."""
 
-from infuser.hosts.anatomy import HOSTS, anatomy_of, attentions, is_new_weight, plain_state, terms_for_layers
+from infuser.hosts.anatomy import (
+    HOSTS,
+    anatomy_of,
+    attentions,
+    embed_names,
+    is_new_weight,
+    plain_state,
+    terms_for_layers,
+)
 from infuser.hosts.attention import check_plugged_in, plain_config, plug_in, showing_weights, unplug
-from infuser.hosts.blocks import hook_blocks, n_blocks, remove_hooks, unhook_blocks
+from infuser.hosts.blocks import hook_blocks, n_blocks, unhook_blocks
+from infuser.hosts.calls import BatchKnowledge, Call, add_reader, remove_reader
 from infuser.hosts.watching import answering, watching_attention
 
 __all__ = [
     "HOSTS",
+    "BatchKnowledge",
+    "Call",
+    "add_reader",
     "anatomy_of",
     "answering",
     "attentions",
     "check_plugged_in",
+    "embed_names",
     "hook_blocks",
     "is_new_weight",
     "n_blocks",
     "plain_config",
     "plain_state",
     "plug_in",
-    "remove_hooks",
+    "remove_reader",
     "showing_weights",
     "terms_for_layers",
     "unhook_blocks",

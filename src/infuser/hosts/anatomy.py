@@ -142,3 +142,17 @@ def _rotate(base: Any, block: Any, keys: Tensor, states: Tensor, start: Tensor) 
     turn = sys.modules[type(base).__module__].apply_rotary_pos_emb
     rotated: Tensor = turn(keys, keys, cos, sin)[1]
     return rotated
+
+
+def embed_names(base: Any, ids: Tensor, places: Tensor) -> Tensor:
+    """Return a vector (batch, T, hidden) for each name: the mean of its pieces' input embeddings, layer-normed.
+
+    ids     (batch, K) token ids of all names of a text, one behind the other
+    places  (batch, T, 2) where among them each name begins and ends
+    """
+    anatomy = HOSTS[base.config.model_type]
+    states = anatomy.enter(base, base.get_input_embeddings()(ids))  # (batch, K, hidden)
+    piece = torch.arange(ids.shape[1], device=ids.device)
+    inside = ((piece >= places[..., :1]) & (piece < places[..., 1:])).to(states.dtype)  # (batch, T, K)
+    mean = inside @ states / inside.sum(dim=-1, keepdim=True).clamp(min=1)
+    return nn.functional.layer_norm(mean, mean.shape[-1:])

@@ -5,6 +5,8 @@ function ("infuser_sdpa", "infuser_eager"), as soon as this file is imported, so
 process finds it too. It hands over to the module's `knowledge` child when the call carries knowledge, and to the plain
 function otherwise. The mask function must be registered under the same name: with only the first, the mask arrives as
 None and padding is attended to, silently.
+
+A module's `knowledge` child names its method; it gets that method's part of the call.
 """
 
 from __future__ import annotations
@@ -23,6 +25,7 @@ from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from infuser.errors import HostError
 from infuser.hosts.anatomy import NEW
+from infuser.hosts.calls import Call
 
 _PREFIX = "infuser_"
 _MEMORY = "_attention_before_infusion"
@@ -93,25 +96,26 @@ def _attend(
     attention_mask: Tensor | None,
     *,
     plain: str,
-    knowledge: Any = None,
+    knowledge: Call | None = None,
     **options: Any,
 ) -> tuple[Tensor, Tensor | None]:
     """Attend with knowledge where the call carries some and the module has weights for it, else plainly."""
     mixer = getattr(module, NEW, None)
+    part = None if knowledge is None or mixer is None else knowledge.parts.get(mixer.method)
     # the second is the key of batches from before it was renamed
     if knowledge is None and any(options.get(name) is not None for name in ("knowledge_boxes", "knowledge_maps")):
         raise HostError(
             "The batch carries knowledge that nobody has read: model.forward(...) was called, which skips the hook "
             "that reads it. Call the model itself, model(**batch)."
         )
-    if knowledge is None or mixer is None:
+    if mixer is None or part is None:
         return _attend_plainly(module, query, key, value, attention_mask, plain=plain, **options)
     out: tuple[Tensor, Tensor | None] = mixer(
         query,
         key,
         value,
         attention_mask,
-        knowledge,
+        part,
         scaling=options["scaling"],
         dropout=options["dropout"],
         want_weights=plain == "eager" or bool(options.get("output_attentions")),

@@ -1,31 +1,21 @@
-"""How knowledge reaches the states between two blocks: hooks that pass them to the call's `knowledge`.
+"""How knowledge reaches the states around the blocks: hooks that pass them to the parts of the call's `knowledge`.
 
-A method's reader, a pre-hook of the encoder, puts one object under the keyword `knowledge`; every host passes unknown
-keywords down to its blocks. After each block that was hooked, the object may exchange the states.
+A part that has `before_blocks(states)` sees the states that enter the first block, one that has `after_block(layer,
+states)` those that leave a block that was hooked; both return what the states (batch, seq, hidden) shall be.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from infuser.errors import HostError, InputError
 from infuser.hosts.anatomy import anatomy_of
-
-
-class CallKnowledge(Protocol):
-    """Knowledge on its way through the blocks of one call."""
-
-    n_passed: int
-    """How many blocks it has passed; counts where all layers are the same module."""
-
-    def after_block(self, layer: int, states: Tensor) -> Tensor:
-        """Return what the states (batch, seq, hidden) behind this block shall be."""
-        ...
+from infuser.hosts.calls import Call, remove_hooks
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,25 +27,54 @@ class AfterBlock:
 
     def __call__(self, block: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], states: Any) -> Any:
         """Return the new states, or None to leave them."""
-        knowledge: CallKnowledge | None = kwargs.get("knowledge")
+        knowledge = _knowledge_of(kwargs)
         if knowledge is None:
-            if any(name.startswith("knowledge_") for name in kwargs):
-                raise HostError(
-                    "The batch carries knowledge that nobody has read: model.forward(...) was called, which skips the "
-                    "hook that reads it. Call the model itself, model(**batch)."
-                )
             return None
         layer = self.layer
         if layer is None:
             layer, knowledge.n_passed = knowledge.n_passed, knowledge.n_passed + 1
-        first: Tensor = states[0] if isinstance(states, tuple) else states
-        if first.dim() != 3:
-            raise InputError(
-                f"The states between blocks have the shape {tuple(first.shape)}, not (batch, seq, hidden): this "
-                "attention packs texts without padding. Load the host with attn_implementation='sdpa'."
-            )
-        changed = knowledge.after_block(layer, first)
+        changed = _checked(states[0] if isinstance(states, tuple) else states)
+        for part in knowledge.parts.values():
+            if hasattr(part, "after_block"):
+                changed = part.after_block(layer, changed)
         return (changed, *states[1:]) if isinstance(states, tuple) else changed
+
+
+@dataclass(frozen=True, slots=True)
+class BeforeBlocks:
+    """Stands before the first block and hands the embeddings' states to the knowledge of the call."""
+
+    def __call__(
+        self, block: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> tuple[tuple[Any, ...], dict[str, Any]] | None:
+        """Return arguments with the new states, or None to leave them."""
+        knowledge = _knowledge_of(kwargs)
+        if knowledge is None or knowledge.n_passed:  # a module that is every block is the first one only once
+            return None
+        states = _checked(args[0] if args else kwargs["hidden_states"])
+        for part in knowledge.parts.values():
+            if hasattr(part, "before_blocks"):
+                states = part.before_blocks(states)
+        return ((states, *args[1:]), kwargs) if args else (args, {**kwargs, "hidden_states": states})
+
+
+def _knowledge_of(kwargs: dict[str, Any]) -> Call | None:
+    knowledge: Call | None = kwargs.get("knowledge")
+    if knowledge is None and any(name.startswith("knowledge_") for name in kwargs):
+        raise HostError(
+            "The batch carries knowledge that nobody has read: model.forward(...) was called, which skips the "
+            "hook that reads it. Call the model itself, model(**batch)."
+        )
+    return knowledge
+
+
+def _checked(states: Tensor) -> Tensor:
+    if states.dim() != 3:
+        raise InputError(
+            f"The states between blocks have the shape {tuple(states.shape)}, not (batch, seq, hidden): this "
+            "attention packs texts without padding. Load the host with attn_implementation='sdpa'."
+        )
+    return states
 
 
 def n_blocks(host: PreTrainedModel) -> int:
@@ -66,26 +85,26 @@ def n_blocks(host: PreTrainedModel) -> int:
     return int(host.config.num_hidden_layers) * int(getattr(host.config, "inner_group_num", 1))
 
 
-def hook_blocks(host: PreTrainedModel, layers: Collection[int]) -> None:
-    """Let the knowledge of a call see the states after these blocks, counted from 0."""
+def hook_blocks(host: PreTrainedModel, layers: Collection[int], *, before: bool = False) -> None:
+    """Let the knowledge of a call see the states after these blocks, counted from 0, and `before` the first one.
+
+    Several methods may ask for the same block; it is hooked once.
+    """
     anatomy = anatomy_of(host)
-    for layer, block in enumerate(anatomy.blocks(host.base_model)):
-        if anatomy.shared or layer in layers:
+    blocks = anatomy.blocks(host.base_model)
+    for layer, block in enumerate(blocks):
+        if (anatomy.shared or layer in layers) and not _is_hooked(block._forward_hooks, AfterBlock):
             block.register_forward_hook(AfterBlock(None if anatomy.shared else layer), with_kwargs=True)
+    if before and not _is_hooked(blocks[0]._forward_pre_hooks, BeforeBlocks):
+        blocks[0].register_forward_pre_hook(BeforeBlocks(), with_kwargs=True)
 
 
 def unhook_blocks(host: PreTrainedModel) -> None:
     """Take away what `hook_blocks` put there."""
     for block in anatomy_of(host).blocks(host.base_model):
         remove_hooks(block, AfterBlock)
+        remove_hooks(block, BeforeBlocks)
 
 
-def remove_hooks(module: nn.Module, kind: type) -> None:
-    """Remove all hooks of one class from a module."""
-    for hooks, options in (
-        (module._forward_pre_hooks, module._forward_pre_hooks_with_kwargs),
-        (module._forward_hooks, module._forward_hooks_with_kwargs),
-    ):
-        for key in [key for key, hook in hooks.items() if isinstance(hook, kind)]:
-            hooks.pop(key)
-            options.pop(key, None)
+def _is_hooked(hooks: dict[int, Any], kind: type) -> bool:
+    return any(isinstance(hook, kind) for hook in hooks.values())

@@ -19,6 +19,7 @@ from infuser.infused import Infused, load
 from infuser.linking.mentions import Mention, ScoredCandidate, decide, without_overlaps
 from infuser.linking.windows import MAX_WORDS, cut_windows, moved
 from infuser.methods.entity_reader import Trace, trace_candidates
+from infuser.methods.together import methods_of, name_of
 from infuser.progress import track
 from infuser.signals.candidates import bases_among, part_name
 from infuser.sources import KnowledgeBase
@@ -89,9 +90,9 @@ def load_linker(name: str | Path) -> Infused:
 def check_linker(infused: Infused) -> dict[int, HasEntityVectors]:
     """Return the knowledge bases of a model that can link, by their place among its sources; raise if it cannot."""
     bases = bases_among(infused.sources)
-    if not bases or not isinstance(infused.method, HasLinkers):
+    if not bases or not any(isinstance(one, HasLinkers) for one in methods_of(infused.method)):
         raise InputError(
-            f"This model has no linker: it was infused with {type(infused.method).__name__}. Infuse the checkpoint "
+            f"This model has no linker: it was infused with {name_of(infused.method)}. Infuse the checkpoint "
             "with Kar() and knowledge bases, and train it: infuser linker train, or linking.training.train_linker."
         )
     return bases

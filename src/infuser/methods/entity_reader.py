@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
-from infuser.errors import InputError, SourceError
-from infuser.hosts import answering, hook_blocks, remove_hooks, unhook_blocks
+from infuser.errors import HostError, InputError, SourceError
+from infuser.hosts import BatchKnowledge, add_reader, answering, hook_blocks, remove_reader, unhook_blocks
+from infuser.hosts.anatomy import NEW
+from infuser.registry import METHODS
 from infuser.signals.candidates import PARTS, bases_among, part_name
-from infuser.signals.reading import real_tokens, reject_old_keys
 from infuser.types import Source
 
 
@@ -111,43 +113,26 @@ class Bases(nn.Module):
         del self._modules[name]
 
 
-@dataclass(frozen=True, slots=True)
-class EntityReader:
-    """Stands before the encoder: takes all knowledge_* tensors of a call, which `start_call` makes its knowledge.
+StartCall = Callable[[Any, dict[str, BatchMentions], Trace | None], object]
+"""Encoder, what each base found, trace -> the method's part of the call."""
 
-    The encoder holds the new weights as `knowledge`, a `Bases`.
-    """
 
-    start_call: Callable[[PreTrainedModel, dict[str, BatchMentions], Trace | None], object]
-    """Encoder, what each base found, trace -> the `knowledge` of the call."""
-
-    def __call__(
-        self, base: PreTrainedModel, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Replace the tensors of the batch by one `knowledge` keyword, which the host passes down to its blocks."""
-        reject_old_keys(kwargs)
-        given = {name: kwargs.pop(name) for name in list(kwargs) if name.startswith("knowledge_")}
-        real = real_tokens(args, kwargs) if given else None
-        if real is None:
-            return args, kwargs
-        bases: Any = base.knowledge
-        found = {
-            name: found_in(given, name, base.dtype, layer.size)
-            for name, layer in bases.items()
-            if part_name(name, "spans") in given
-        }
-        if "knowledge_length" in given:
-            found = {name: _follow_padding(one, given["knowledge_length"], real) for name, one in found.items()}
-        if found:
-            kwargs["knowledge"] = self.start_call(base, found, given.get("knowledge_trace"))
-        return args, kwargs
+def _read(start_call: StartCall, base: PreTrainedModel, batch: BatchKnowledge) -> object | None:
+    """Return a method's part of a call; the encoder holds the new weights as `knowledge`, a `Bases`."""
+    bases: Any = base.knowledge
+    found = {
+        name: found_in(batch.tensors, name, base.dtype, layer.size)
+        for name, layer in bases.items()
+        if part_name(name, "spans") in batch.tensors
+    }
+    if batch.length is not None:
+        found = {name: _follow_padding(one, batch.length, batch.rows) for name, one in found.items()}
+    return start_call(base, found, batch.trace) if found else None
 
 
 def found_in(batch: Mapping[str, Tensor], name: str, dtype: torch.dtype, size: int) -> BatchMentions:
     """Return what one knowledge base with vectors of `size` found in a batch."""
     parts = {part: batch[part_name(name, part)] for part in PARTS}
-    if parts["spans"].dim() == 4:  # multiple choice: the head flattens (batch, choices) for its own tensors only
-        parts = {part: tensor.flatten(0, 1) for part, tensor in parts.items()}
     given_size = parts["vectors"].shape[-1]
     if given_size != size:
         raise InputError(
@@ -175,26 +160,14 @@ def _follow_padding(found: BatchMentions, length: Tensor, real: Tensor) -> Batch
 
 
 def sizes_of(sources: Iterable[Source], method: str) -> dict[str, int]:
-    """Return the size of each knowledge base's vectors by its name; raise if another source is among them."""
-    sources = list(sources)
+    """Return the size of each knowledge base's vectors by its name; raise if there is none among the sources."""
     bases = bases_among(sources)
-    others = [source for place, source in enumerate(sources) if place not in bases]
-    if others:
+    if not bases:
         raise SourceError(
-            f"{method} puts entities inside an encoder, but {type(others[0]).__name__} has no entity vectors. Give it "
-            "knowledge bases: KnowledgeBase(Candidates(...), vectors=...)."
+            f"{method} puts entities inside an encoder, but none of the sources has entity vectors. Give it knowledge "
+            "bases: KnowledgeBase(Candidates(...), vectors=...)."
         )
     return {base.name: base.dim for base in bases.values()}
-
-
-def put_in(
-    host: PreTrainedModel, layers: Mapping[str, nn.Module], start_call: Callable[..., object], blocks: Collection[int]
-) -> None:
-    """Put the new weights of each knowledge base into a host, hooks behind these blocks, and a reader before all."""
-    base = host.base_model
-    base.knowledge = Bases(layers).to(host.device, host.dtype).train(base.training)
-    base.register_forward_pre_hook(EntityReader(start_call), with_kwargs=True)
-    hook_blocks(host, blocks)
 
 
 class EntityMethod:
@@ -202,12 +175,23 @@ class EntityMethod:
 
     __slots__ = ()
 
+    def put_in(
+        self, host: PreTrainedModel, layers: Mapping[str, nn.Module], start_call: StartCall, blocks: Collection[int]
+    ) -> None:
+        """Put each knowledge base's new weights into a host, hooks behind these blocks, and a reader before all."""
+        base = host.base_model
+        if NEW in base._modules:
+            raise HostError("This encoder holds the entities of another method already. Use one of kar and ernie.")
+        base.knowledge = Bases(layers).to(host.device, host.dtype).train(base.training)
+        add_reader(host, METHODS.name_of(self), partial(_read, start_call))
+        hook_blocks(host, blocks)
+
     def detach(self, host: PreTrainedModel) -> None:
         """Take everything out again that `attach` put in."""
         base = host.base_model
         unhook_blocks(host)
         del base.knowledge
-        remove_hooks(base, EntityReader)
+        remove_reader(host, METHODS.name_of(self))
 
     def bases(self, host: PreTrainedModel) -> dict[str, Any]:
         """Return the new weights of each knowledge base by its name."""

@@ -25,10 +25,10 @@ from transformers import PreTrainedModel
 
 from infuser.errors import InputError
 from infuser.hosts import anatomy_of, n_blocks
-from infuser.methods.entity_reader import BatchMentions, EntityMethod, Trace, put_in, sizes_of
+from infuser.methods.entity_reader import BatchMentions, EntityMethod, Trace, sizes_of
 from infuser.methods.layers import MultiHead
 from infuser.registry import METHODS
-from infuser.types import Source
+from infuser.types import Source, Vocabulary
 
 
 @dataclass(slots=True)
@@ -139,7 +139,6 @@ class ErnieCall:
     """Whether the call follows gradients."""
     streams: dict[tuple[str, int], Tensor] = field(default_factory=dict)
     """The entities of each base behind each layer; kept by layer, so that checkpointing can compute one layer again."""
-    n_passed: int = 0
 
     def after_block(self, layer: int, states: Tensor) -> Tensor:
         """Return the states after the fusions that stand behind this block."""
@@ -206,14 +205,14 @@ class Ernie(EntityMethod):
         if not 0 <= self.min_prior <= 1:
             raise InputError(f"Ernie(min_prior={self.min_prior!r}) must lie between 0 and 1; priors do.")
 
-    def attach(self, host: PreTrainedModel, *, sources: Sequence[Source], with_terms: bool = False) -> None:
+    def attach(self, host: PreTrainedModel, *, sources: Sequence[Source], vocabulary: Vocabulary) -> None:
         """Put one entity stream per knowledge base beside the host's blocks and a reader before its encoder."""
         anatomy_of(host)
         sizes = sizes_of(sources, "Ernie")
         layers = self.places(host)
         hidden = host.config.hidden_size
         streams = {name: EntityStream(hidden, size, layers=layers, settings=self) for name, size in sizes.items()}
-        put_in(host, streams, _start_call, set(layers))
+        self.put_in(host, streams, _start_call, set(layers))
 
     def places(self, host: PreTrainedModel) -> range:
         """Return the blocks of a host behind which fusions stand."""

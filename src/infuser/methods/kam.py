@@ -8,8 +8,13 @@ the heads, and one small 2D convolution mixes them:
     fused = alpha * conv([S ; M_1..M_k]) + (1 - alpha) * S
     A     = softmax(fused + mask);  output = A V
 
-Auxiliary terms, words that are not in the text, add columns to S and M and rows to K and V, nothing else. One zero
-column keeps them apart from the text, so that the kernel never reaches from one to the other.
+Terms, words that are not in the text, are attended to apart. With p the share of attention that the terms which a
+token may see would take beside the text,
+
+    output = output of the text + gate * p * (output of the terms - output of the text)
+
+with one gate per head that starts at 0: exact at the start, and the gate has a gradient from the first step. A gate
+of 1 is plain attention over text and terms, as in the paper.
 """
 
 from __future__ import annotations
@@ -23,15 +28,17 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from infuser.errors import InputError
-from infuser.hosts import anatomy_of, attentions, plug_in, remove_hooks, unplug
+from infuser.hosts import add_reader, anatomy_of, attentions, plug_in, remove_reader, unplug
 from infuser.methods.kam_reader import MapKnowledge, MapReader
-from infuser.methods.kam_scores import attend
+from infuser.methods.kam_scores import TermAttention, attend
 from infuser.registry import METHODS
-from infuser.types import Source
+from infuser.types import Source, Vocabulary
 
 
 class MapMixer(nn.Module):
     """Mixes the score channels of one layer's heads with the maps; the only new weights of KAM."""
+
+    method = "kam"
 
     def __init__(self, n_heads: int, n_sources: int, *, layer: int, settings: Kam, shared: bool, last: bool) -> None:
         super().__init__()
@@ -67,9 +74,10 @@ class MapMixer(nn.Module):
             self.scores.copy_(conv.weight[:, :n_heads])
             self.maps.copy_(conv.weight[:, n_heads:] / self.map_step)
 
-    def add_terms(self, bias: float) -> None:
-        """Make room for auxiliary terms: one logit bias per head, starting low."""
-        self.terms = nn.Parameter(torch.full((self.shape[0],), bias))
+    def add_terms(self, step: float) -> None:
+        """Make room for terms: one gate per head, closed at first and held divided by `step`."""
+        self.term_step = step
+        self.term_gates = nn.Parameter(torch.zeros(self.shape[0]))
 
     def folded(self, like: Tensor) -> tuple[Tensor, Tensor | None]:
         """Return one kernel (heads, heads + sources, size, size) and bias: alpha and the identity folded in."""
@@ -97,7 +105,6 @@ class MapMixer(nn.Module):
         want_weights: bool,
     ) -> tuple[Tensor, Tensor | None]:
         """Attend to (batch, heads, seq, head size); return (batch, seq, heads, head size) and attention if wanted."""
-        n_tokens = key.shape[2]
         if not torch.is_grad_enabled():
             knowledge.passed = True
         elif knowledge.passed and (self.takes_link or knowledge.terms):
@@ -106,16 +113,9 @@ class MapMixer(nn.Module):
                 "model.gradient_checkpointing_enable({'use_reentrant': False})."
             )
         kernel, bias = self.folded(query)
-        column_bias = None
-        if knowledge.terms:
-            term_keys, term_values = knowledge.terms[self.layer]
-            key = torch.cat([key, term_keys.to(key.dtype)], dim=2)
-            value = torch.cat([value, term_values.to(value.dtype)], dim=2)
-            mask = _mask_terms(mask, knowledge, n_tokens)
-            column_bias = torch.cat(  # (heads, columns)
-                [self.terms.new_zeros(len(self.terms), n_tokens), self.terms[:, None].expand(-1, term_keys.shape[2])],
-                dim=1,
-            )
+        terms = None
+        if knowledge.terms is not None and knowledge.ties is not None:
+            terms = TermAttention(*knowledge.terms[self.layer], knowledge.ties, self.term_step * self.term_gates)
         below = knowledge.fused.get(-1 if self.shared else self.layer - 1) if self.takes_link else None
         out, fused, weights = attend(
             query,
@@ -128,7 +128,7 @@ class MapMixer(nn.Module):
             bias=bias,
             below=below,
             gate=self.gate,
-            column_bias=column_bias,
+            terms=terms,
             dropout=dropout if self.training else 0.0,
             want_fused=self.gives_link,
             want_weights=want_weights,
@@ -137,7 +137,7 @@ class MapMixer(nn.Module):
             if not torch.is_grad_enabled():
                 knowledge.fused.clear()  # nobody will ask for the layers below again
             knowledge.fused[-1 if self.shared else self.layer] = fused
-        return out, None if weights is None else weights[..., :n_tokens]
+        return out, weights
 
 
 def identity_kernel(n_heads: int, size: int, like: Tensor) -> Tensor:
@@ -145,14 +145,6 @@ def identity_kernel(n_heads: int, size: int, like: Tensor) -> Tensor:
     kernel = like.new_zeros(n_heads, n_heads, size, size)
     kernel[:, :, size // 2, size // 2] = torch.eye(n_heads, dtype=like.dtype, device=like.device)
     return kernel
-
-
-def _mask_terms(mask: Tensor | None, knowledge: MapKnowledge, n_tokens: int) -> Tensor:
-    """Return the attention mask with columns for the terms; every token may attend to every term of its text."""
-    extra = knowledge.columns[:, None, None, n_tokens:].expand(-1, 1, n_tokens, -1)
-    if mask is None:
-        mask = knowledge.columns[:, None, None, :n_tokens]
-    return torch.cat([mask.expand(len(extra), 1, n_tokens, n_tokens), extra], dim=-1)
 
 
 @METHODS.register("kam")
@@ -175,15 +167,17 @@ class Kam:
     residual: Literal["learned", "off"] | float = "learned"
     """Weight of the link from the layer below: one learned gate per layer starting at 0, a fixed weight, or off."""
     cls_row: bool = True
-    """Give [CLS] a row and a column that mark every token covered by a map; else a [CLS] head hardly sees the last
-    layer's maps."""
+    """Give [CLS] a row and a column that mark every token covered by a map, and let it see every term; else a [CLS]
+    head hardly sees the last layer's maps and terms."""
     bypass_empty: bool = False
     """Texts in which nothing was found skip the method and are read exactly as before."""
     map_step: float = 400.0
     """Map weights are held divided by this, so that an optimiser step of the host's size moves them this much
     further: maps want large steps, the kernel over pretrained scores wants small ones."""
-    term_bias: float = -8.0
-    """Where the logit bias of auxiliary terms starts; low, so that the start is gentle."""
+    term_scope: Literal["mention", "text"] = "mention"
+    """Which tokens see a term: those of the mention that it is tied to, or all of the text."""
+    term_step: float = 400.0
+    """Gates of terms are held divided by this, likewise."""
 
     def __post_init__(self) -> None:
         if self.fusion not in ("conv", "mean") or self.start not in ("identity", "random"):
@@ -193,14 +187,16 @@ class Kam:
             )
         if self.kernel_size not in (1, 3, 5):
             raise InputError(f"Kam(kernel_size={self.kernel_size!r}) must be 1, 3 or 5.")
-        if not self.map_step > 0:
-            raise InputError(f"Kam(map_step={self.map_step!r}) must be above 0.")
+        if self.term_scope not in ("mention", "text"):
+            raise InputError(f"Kam(term_scope={self.term_scope!r}) must be 'mention' or 'text'.")
+        if not (self.map_step > 0 and self.term_step > 0):
+            raise InputError(f"Kam(map_step={self.map_step!r}, term_step={self.term_step!r}) must be above 0.")
         if not 0 <= self.alpha <= 1:
             raise InputError(f"Kam(alpha={self.alpha!r}) must lie between 0 and 1; the paper's best is 0.2.")
         if not (self.residual in ("learned", "off") or isinstance(self.residual, int | float)):
             raise InputError(f"Kam(residual={self.residual!r}) must be 'learned', 'off' or a number.")
 
-    def attach(self, host: PreTrainedModel, *, sources: Sequence[Source], with_terms: bool = False) -> None:
+    def attach(self, host: PreTrainedModel, *, sources: Sequence[Source], vocabulary: Vocabulary) -> None:
         """Put new weights into the host's attention modules and a reader of knowledge before its encoder."""
         n_sources = len(sources)
         anatomy, modules = anatomy_of(host), attentions(host)
@@ -215,23 +211,23 @@ class Kam:
                 shared=anatomy.shared,
                 last=layer == len(modules) - 1,
             )
-            if with_terms:
-                mixer.add_terms(self.term_bias)
+            if vocabulary.with_terms:
+                mixer.add_terms(self.term_step)
             module.knowledge = mixer.to(host.device, host.dtype).train(module.training)
         reader = MapReader(
             n_sources,
             cls_row=self.cls_row,
             bypass_empty=self.bypass_empty,
-            gap=self.kernel_size // 2,
-            with_terms=with_terms,
+            with_terms=vocabulary.with_terms,
+            term_scope=self.term_scope,
         )
-        host.base_model.register_forward_pre_hook(reader, with_kwargs=True)
+        add_reader(host, "kam", reader)
         plug_in(host)
 
     def detach(self, host: PreTrainedModel) -> None:
         """Take everything out again that `attach` put in."""
         unplug(host)
-        remove_hooks(host.base_model, MapReader)
+        remove_reader(host, "kam")
         for module in attentions(host):
             if hasattr(module, "knowledge"):
                 del module.knowledge

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import torch
-from torch import Tensor, nn
-from transformers import PreTrainedModel
+from torch import Tensor
 
 from infuser.errors import InputError
-from infuser.hosts import check_plugged_in, terms_for_layers
-from infuser.signals.maps import draw_maps
-from infuser.signals.reading import follow_padding, real_tokens, reject_old_keys
+from infuser.hosts import BatchKnowledge, check_plugged_in, terms_for_layers
+from infuser.signals.maps import draw_maps, draw_ties
 
 
 @dataclass(slots=True)
@@ -20,15 +18,15 @@ class MapKnowledge:
     """The knowledge of one call, on its way through the host's layers."""
 
     maps: Tensor
-    """(batch, sources, seq, columns); columns are the tokens, then a gap and the auxiliary terms if there are any."""
+    """(batch, sources, seq, seq)"""
     rows: Tensor
     """(batch, seq): True for real tokens."""
-    columns: Tensor
-    """(batch, columns): True for real tokens and terms."""
-    bypass: Tensor | None
+    bypass: Tensor | None = None
     """(batch,): True for texts that keep their plain attention; None if no text does."""
-    terms: list[tuple[Tensor, Tensor]] = field(default_factory=list)
-    """Keys and values of the gap and the terms, for each attention module."""
+    terms: list[tuple[Tensor, Tensor]] | None = None
+    """Keys and values of the terms' pieces for each attention module; None if no text has terms."""
+    ties: Tensor | None = None
+    """(batch, seq, pieces) log weight of each piece for each token; very low where the token does not see it."""
     fused: dict[int, Tensor] = field(default_factory=dict)
     """Fused scores by layer, for the residual link."""
     passed: bool = False
@@ -37,71 +35,57 @@ class MapKnowledge:
 
 @dataclass(frozen=True, slots=True)
 class MapReader:
-    """Stands before the encoder: takes the knowledge_* tensors of the batch and draws the maps, once for all layers."""
+    """Draws the maps of a batch and prepares its terms, once for all layers."""
 
     n_sources: int
     cls_row: bool
     bypass_empty: bool
-    gap: int
     with_terms: bool
+    term_scope: Literal["mention", "text"]
 
-    def __call__(
-        self, base: PreTrainedModel, args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Replace the compact tensors by one `knowledge` keyword, which the host passes down to its attention."""
-        reject_old_keys(kwargs)
-        names = ("boxes", "weights", "terms", "length")
-        boxes, weights, terms, length = (kwargs.pop(f"knowledge_{name}", None) for name in names)
-        if boxes is None:
-            return args, kwargs
+    def __call__(self, base: Any, batch: BatchKnowledge) -> MapKnowledge | None:
+        """Return KAM's part of a call."""
+        tensors, rows = batch.tensors, batch.rows
+        if "knowledge_boxes" not in tensors:
+            return None
         check_plugged_in(base)
-        if boxes.dim() == 4:  # multiple choice: the head flattens (batch, choices) for its own tensors only
-            boxes, weights = boxes.flatten(0, 1), weights.flatten(0, 1)
-            terms = None if terms is None else terms.flatten(0, 1)
-        rows = real_tokens(args, kwargs)
-        if rows is None:
-            return args, kwargs  # the host itself says what it needs
-        boxes = boxes if length is None else follow_padding(boxes, length, rows)
-        positions = kwargs.get("position_ids")
-        kwargs["knowledge"] = self.read(base, boxes, weights.to(base.dtype), terms, rows, positions)
-        return args, kwargs
-
-    def read(
-        self,
-        base: PreTrainedModel,
-        boxes: Tensor,
-        weights: Tensor,
-        terms: Tensor | None,
-        rows: Tensor,
-        positions: Tensor | None,
-    ) -> MapKnowledge:
-        """Draw the maps and prepare the auxiliary terms of one batch."""
-        n_tokens, first = rows.shape[1], rows.long().argmax(dim=1)
-        n_terms = 0 if terms is None else terms.shape[1]
+        weights = tensors["knowledge_weights"].to(base.dtype)
+        first = rows.long().argmax(dim=1)
         maps = draw_maps(
-            boxes,
+            tensors["knowledge_boxes"],
             weights,
             n_channels=self.n_sources,
-            n_tokens=n_tokens,
-            n_terms=n_terms,
+            n_tokens=rows.shape[1],
             valid=rows,
             first=first if self.cls_row else None,
         )
-        bypass = ~(weights > 0).any(dim=1) if self.bypass_empty else None
-        if terms is None:
-            return MapKnowledge(maps, rows, rows, bypass)
+        known = MapKnowledge(maps, rows)
+        if self.bypass_empty:
+            known.bypass = ~(weights > 0).any(dim=1)
+        if "knowledge_terms" in tensors:
+            self._read_terms(base, batch, known, first)
+        return known
+
+    def _read_terms(self, base: Any, batch: BatchKnowledge, known: MapKnowledge, first: Tensor) -> None:
         if not self.with_terms:
             raise InputError(
                 "The batch carries auxiliary terms, but this model was infused without room for them. Infuse it with "
                 "a source whose n_terms is above 0."
             )
-        pad = nn.functional.pad
-        maps = torch.cat([pad(maps[..., :n_tokens], (0, self.gap)), maps[..., n_tokens:]], dim=-1)
-        columns = torch.cat([pad(rows, (0, self.gap)), terms >= 0], dim=1)
-        ids = terms.masked_fill(terms < 0, base.config.pad_token_id or 0)
+        ids, weights = batch.tensors["knowledge_terms"], batch.tensors["knowledge_tie_weights"].to(base.dtype)
+        ties = draw_ties(
+            batch.tensors["knowledge_ties"], weights, n_tokens=batch.rows.shape[1], n_pieces=ids.shape[1]
+        )  # (batch, seq, pieces)
+        if known.bypass is not None:
+            known.bypass &= ~(weights > 0).any(dim=1)
+        of_text = ties.amax(dim=1)
+        if self.term_scope == "text":
+            ties = of_text[:, None].expand_as(ties)
+        elif self.cls_row:
+            ties[torch.arange(len(ties), device=ties.device), first] = of_text
+        seen = (ties > 0) & batch.rows[..., None]
+        # a quarter of the lowest number: sums stay finite, and the share of a row that sees no term is exactly 0
+        known.ties = torch.where(seen, torch.log(ties), torch.finfo(ties.dtype).min / 4)
+        positions = batch.positions
         start = first if positions is None else positions.expand(len(first), -1).gather(1, first[:, None])[:, 0]
-        beside = [
-            (pad(keys, (0, 0, self.gap, 0)), pad(values, (0, 0, self.gap, 0)))
-            for keys, values in terms_for_layers(base, ids, start)
-        ]
-        return MapKnowledge(maps, rows, columns, bypass, beside)
+        known.terms = list(terms_for_layers(base, ids, start))

@@ -7,6 +7,8 @@ tile (all heads, some query rows and a halo), so that they stay in cache and the
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 from torch.nn.functional import conv2d, pad
@@ -22,6 +24,29 @@ _WHOLE = 64
 """Sequences up to this long are done whole: a tile would hold all of it anyway."""
 
 
+@dataclass(frozen=True, slots=True)
+class TermAttention:
+    """What the tokens of one layer may read of the terms."""
+
+    keys: Tensor
+    """(batch, heads, pieces, head size)"""
+    values: Tensor
+    ties: Tensor
+    """(batch, seq, pieces) added to the scores; very low where a token does not see a piece."""
+    gates: Tensor
+    """(heads,) how much of the terms' share each head takes."""
+
+    def mix(self, out: Tensor, query: Tensor, total: Tensor) -> Tensor:
+        """Return the output (batch, heads, seq, head size) with its share of the terms.
+
+        query: scaled; total: (batch, heads, seq) log of the sum of exponentials over the text.
+        """
+        scores = query @ self.keys.to(query.dtype).transpose(2, 3) + self.ties[:, None]  # (batch, heads, seq, pieces)
+        share = torch.sigmoid(torch.logsumexp(scores, dim=-1) - total)
+        read = torch.softmax(scores, dim=-1).to(self.values.dtype) @ self.values
+        return out + (self.gates[:, None] * share)[..., None].to(out.dtype) * (read.to(out.dtype) - out)
+
+
 def attend(
     query: Tensor,
     key: Tensor,
@@ -34,18 +59,18 @@ def attend(
     bias: Tensor | None,
     below: Tensor | None,
     gate: Tensor | float,
-    column_bias: Tensor | None,
+    terms: TermAttention | None,
     dropout: float,
     want_fused: bool,
     want_weights: bool,
 ) -> tuple[Tensor, Tensor | None, Tensor | None]:
     """Return output (batch, seq, heads, head size), fused scores if wanted and attention weights if wanted.
 
-    `mask` is True where attention is allowed, (batch, 1, seq, columns) or None.
+    `mask` is True where attention is allowed, (batch, 1, seq, seq) or None.
     """
     # zero queries and keys of padding make zero rows and columns of scores, before the kernel can reach them
     query = query * (knowledge.rows[:, None, :, None].to(query.dtype) * scaling)
-    key = key * knowledge.columns[:, None, :, None]
+    key = key * knowledge.rows[:, None, :, None]
     kernel = kernel.to(query.dtype)
     bias = None if bias is None else bias.to(query.dtype)
     in_tiles = (
@@ -57,9 +82,7 @@ def attend(
         and query.shape[2] > _WHOLE
     )
     if in_tiles:
-        out, fused = _attend_in_tiles(
-            query, key, value, mask, knowledge, kernel, bias, below, gate, column_bias, want_fused
-        )
+        out, fused = _attend_in_tiles(query, key, value, mask, knowledge, kernel, bias, below, gate, terms, want_fused)
         return out, fused, None
 
     plain = query @ key.transpose(2, 3)
@@ -68,16 +91,16 @@ def attend(
     fused = conv2d(stack, kernel, bias, padding=kernel.shape[-1] // 2)
     if knowledge.bypass is not None:
         fused = torch.where(knowledge.bypass[:, None, None, None], plain, fused)
-    logits = fused if column_bias is None else fused + column_bias[:, None]
-    if mask is not None:
-        logits = logits.masked_fill(~mask, torch.finfo(logits.dtype).min)
+    logits = fused if mask is None else fused.masked_fill(~mask, torch.finfo(fused.dtype).min)
     weights = torch.softmax(logits, dim=-1)
     if dropout:
         weights = drop(weights, dropout)
-    out = (weights.to(value.dtype) @ value).transpose(1, 2)
+    out = weights.to(value.dtype) @ value
+    if terms is not None:
+        out = terms.mix(out, query, torch.logsumexp(logits, dim=-1))
     if want_fused:
-        fused = fused * (knowledge.rows[:, None, :, None] & knowledge.columns[:, None, None, :])
-    return out.contiguous(), fused if want_fused else None, weights if want_weights else None
+        fused = fused * (knowledge.rows[:, None, :, None] & knowledge.rows[:, None, None, :])
+    return out.transpose(1, 2).contiguous(), fused if want_fused else None, weights if want_weights else None
 
 
 def _attend_in_tiles(
@@ -90,7 +113,7 @@ def _attend_in_tiles(
     bias: Tensor | None,
     below: Tensor | None,
     gate: Tensor | float,
-    column_bias: Tensor | None,
+    terms: TermAttention | None,
     want_fused: bool,
 ) -> tuple[Tensor, Tensor | None]:
     """Do the same without gradients, one tile of query rows of one text at a time."""
@@ -101,17 +124,19 @@ def _attend_in_tiles(
     bias = None if bias is None else pad(bias, (0, _round_up(n_heads) - n_heads))
     height = max(8, min(n_rows, _TILE_BYTES // (query.element_size() * n_padded * n_columns) - 2 * reach))
 
+    unpadded = query
     query = pad(query, (0, 0, reach, reach))  # the halo of the first and the last tile is zero
     maps = pad(knowledge.maps.to(query.dtype), (0, 0, reach, reach))
     keys = key.transpose(2, 3)
     blocked = None if mask is None else (~mask).expand(n_texts, -1, n_rows, -1)
     is_blocked = [False] * n_texts if blocked is None else blocked.flatten(1).any(1).tolist()
-    is_padded = (~(knowledge.rows.all(1) & knowledge.columns.all(1))).tolist()
-    real = knowledge.rows[:, :, None] & knowledge.columns[:, None, :]
+    is_padded = (~knowledge.rows.all(1)).tolist()
+    real = knowledge.rows[:, :, None] & knowledge.rows[:, None, :]
     skipped = [False] * n_texts if knowledge.bypass is None else knowledge.bypass.tolist()
     out = value.new_empty(n_texts, n_rows, n_heads, head_size)
     fused = query.new_empty(n_texts, n_heads, n_rows, n_columns) if want_fused else None
     space = query.new_zeros(n_padded * (height + 2 * reach) * n_columns)
+    total = None if terms is None else query.new_empty(n_texts, n_heads, n_rows)
 
     for text in range(n_texts):
         for top in range(0, n_rows, height):
@@ -131,11 +156,13 @@ def _attend_in_tiles(
                 mixed = conv2d(stack, kernel, bias, padding=(0, reach))[0, :n_heads]
             if fused is not None:
                 fused[text, :, top:bottom] = mixed * real[text, top:bottom] if is_padded[text] else mixed
-            if column_bias is not None:
-                mixed += column_bias[:, None].to(mixed.dtype)
             if blocked is not None and is_blocked[text]:
                 mixed.masked_fill_(blocked[text, :, top:bottom], torch.finfo(mixed.dtype).min)
+            if total is not None:
+                total[text, :, top:bottom] = torch.logsumexp(mixed, dim=-1)
             out[text, top:bottom] = torch.bmm(torch.softmax(mixed, dim=-1), value[text]).transpose(0, 1)
+    if terms is not None and total is not None:
+        out = terms.mix(out.transpose(1, 2), unpadded, total).transpose(1, 2).contiguous()
     return out, fused
 
 

@@ -27,10 +27,10 @@ from transformers import PreTrainedModel
 
 from infuser.errors import InputError
 from infuser.hosts import anatomy_of, n_blocks
-from infuser.methods.entity_reader import AllScored, BatchMentions, EntityMethod, Trace, put_in, sizes_of
+from infuser.methods.entity_reader import AllScored, BatchMentions, EntityMethod, Trace, sizes_of
 from infuser.methods.layers import FeedForward, MultiHead, TransformerBlock
 from infuser.registry import METHODS
-from infuser.types import Source
+from infuser.types import Source, Vocabulary
 
 
 class Linker(nn.Module):
@@ -121,7 +121,6 @@ class KarCall:
     trace: Trace | None
     learns: bool = field(default_factory=torch.is_grad_enabled)
     """Whether the call follows gradients."""
-    n_passed: int = 0
 
     def after_block(self, layer: int, states: Tensor) -> Tensor:
         """Return the states after every KAR that stands behind this block."""
@@ -175,14 +174,14 @@ class Kar(EntityMethod):
         if math.isnan(self.threshold):
             raise InputError("Kar(threshold=nan) would keep no candidate; the default is 0.")
 
-    def attach(self, host: PreTrainedModel, *, sources: Sequence[Source], with_terms: bool = False) -> None:
+    def attach(self, host: PreTrainedModel, *, sources: Sequence[Source], vocabulary: Vocabulary) -> None:
         """Put one KAR per knowledge base between the host's blocks and a reader of knowledge before its encoder."""
         anatomy_of(host)
         sizes = sizes_of(sources, "Kar")
         layers = self.places(host, list(sizes))
         hidden = host.config.hidden_size
         kars = {name: KarLayer(hidden, size, layer=layers[name], settings=self) for name, size in sizes.items()}
-        put_in(host, kars, KarCall, set(layers.values()))
+        self.put_in(host, kars, KarCall, set(layers.values()))
 
     def linkers(self, host: PreTrainedModel) -> dict[str, KarLayer]:
         """Return the layer that holds each knowledge base's linker by the base's name."""

@@ -12,15 +12,17 @@ from dataclasses import dataclass, field
 from typing import TypeAlias
 
 from infuser.errors import InputError
-from infuser.types import PAIR_BREAK, Annotations, Span, join_pair
+from infuser.types import OTHER, PAIR_BREAK, Annotations, Span, Vocabulary, join_pair
 from infuser.words import WordBorders
 
 Box: TypeAlias = tuple[int, int, int, int, int]
 """channel, row_start, row_end, col_start, col_end; ends are exclusive."""
 
-Tie: TypeAlias = tuple[int, int, int, int]
-"""channel, row_start, row_end, place in `Aligned.terms`."""
+Tie: TypeAlias = tuple[int, int, int, int, int]
+"""source, relation, row_start, row_end, place in `Aligned.terms`; the relation by its number in the vocabulary."""
 
+TypedSpan: TypeAlias = tuple[int, int, int, int]
+"""source, type, start, end; the type by its number in the vocabulary."""
 
 Range: TypeAlias = tuple[int, int] | None
 """Token positions of a span, end exclusive; None when no token of it is left."""
@@ -34,6 +36,10 @@ class Aligned:
     """One per link; it holds in both directions."""
     weights: list[float] = field(default_factory=list)
     """One per box, above 0 and up to 1."""
+    kinds: list[int] = field(default_factory=list)
+    """One per box: the type of a span that is tied to itself, else the relation, numbered behind the types."""
+    spans: list[TypedSpan] = field(default_factory=list)
+    """Every span of every source that has tokens."""
     terms: list[str] = field(default_factory=list)
     """Auxiliary words, each once, the first of every source before the second of any."""
     ties: list[Tie] = field(default_factory=list)
@@ -50,12 +56,13 @@ def align(
     pair: str | None,
     offsets: Sequence[tuple[int, int]],
     sequence_ids: Sequence[int | None],
+    vocabulary: Vocabulary | None = None,
 ) -> Aligned:
-    """Return the token boxes of one example's annotations, one map channel per source.
+    """Return the token boxes, typed spans and terms of one example's annotations, one channel per source.
 
     `offsets` and `sequence_ids` are those of the fast tokenizer's encoding, padding included, so positions are right
-    for either padding side. Spans are widened to whole words; a span that the encoding cut off is left out with its
-    links, and so is one that reaches from one side of a pair into the other.
+    for either padding side. Without a vocabulary, all types are 0. Spans are widened to whole words; a span that the
+    encoding cut off is left out with its links, and so is one that reaches from one side of a pair into the other.
     """
     joined = join_pair(text, pair)
     for channel, found in enumerate(annotations):
@@ -65,14 +72,16 @@ def align(
                 f"not {joined[:40]!r}. Annotate join_pair(text, pair), in the order of the examples."
             )
     aligned = Aligned()
-    if not any(found.links or found.terms or found.candidates for found in annotations):
+    if not any(found.spans for found in annotations):
         aligned.ranges.extend([] for _ in annotations)
         return aligned
     words, sides = WordBorders(joined), _sides(text, pair, offsets, sequence_ids)
     ranges = [[_token_range(span, words, sides) for span in found.spans] for found in annotations]
     aligned.ranges.extend(ranges)
-    _align_links(aligned, annotations, ranges)
-    _align_terms(aligned, annotations, ranges)
+    vocabulary = vocabulary or _untyped(len(annotations))
+    _align_spans(aligned, annotations, ranges, vocabulary)
+    _align_links(aligned, annotations, ranges, vocabulary)
+    _align_terms(aligned, annotations, ranges, vocabulary)
     return aligned
 
 
@@ -88,28 +97,53 @@ def token_ranges(
     return [_token_range(span, words, sides) for span in spans]
 
 
-def _align_links(aligned: Aligned, annotations: Sequence[Annotations], ranges: list[list[Range]]) -> None:
+def _untyped(n_sources: int) -> Vocabulary:
+    """Return a vocabulary that distinguishes no types."""
+    return Vocabulary(((OTHER,),) * n_sources, ((OTHER,),) * n_sources)
+
+
+def _align_spans(
+    aligned: Aligned, annotations: Sequence[Annotations], ranges: list[list[Range]], vocabulary: Vocabulary
+) -> None:
     for channel, found in enumerate(annotations):
+        for span, tokens in zip(found.spans, ranges[channel], strict=True):
+            if tokens:
+                aligned.spans.append((channel, vocabulary.type_of(channel, span.label), *tokens))
+
+
+def _align_links(
+    aligned: Aligned, annotations: Sequence[Annotations], ranges: list[list[Range]], vocabulary: Vocabulary
+) -> None:
+    for channel, found in enumerate(annotations):
+        n_types = len(vocabulary.types[channel])
         for link in found.links:
             weight = _checked(link.weight, channel)
             rows = _look_up(ranges, channel, link.source)
             cols = _look_up(ranges, channel, link.target)
-            if weight and rows and cols:
-                aligned.boxes.append((channel, *rows, *cols))
-                aligned.weights.append(weight)
+            if not (weight and rows and cols):
+                continue
+            aligned.boxes.append((channel, *rows, *cols))
+            aligned.weights.append(weight)
+            if link.source == link.target:
+                aligned.kinds.append(vocabulary.type_of(channel, found.spans[link.source].label))
+            else:
+                aligned.kinds.append(n_types + vocabulary.relation_of(channel, link.relation))
 
 
-def _align_terms(aligned: Aligned, annotations: Sequence[Annotations], ranges: list[list[Range]]) -> None:
+def _align_terms(
+    aligned: Aligned, annotations: Sequence[Annotations], ranges: list[list[Range]], vocabulary: Vocabulary
+) -> None:
     # the best term of every source comes first: a limit on terms must not silence the later sources
     in_turn = sorted((rank, channel) for channel, found in enumerate(annotations) for rank in range(len(found.terms)))
     places: dict[str, int] = {}
     for rank, channel in in_turn:
         term = annotations[channel].terms[rank]
+        relation = vocabulary.relation_of(channel, term.relation)
         for span, tie_weight in term.ties:
             weight = _checked(tie_weight, channel)
             rows = _look_up(ranges, channel, span)
             if weight and rows:
-                aligned.ties.append((channel, *rows, places.setdefault(term.text, len(places))))
+                aligned.ties.append((channel, relation, *rows, places.setdefault(term.text, len(places))))
                 aligned.tie_weights.append(weight)
     aligned.terms.extend(places)
 

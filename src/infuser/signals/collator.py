@@ -11,11 +11,11 @@ from torch import Tensor
 from transformers import BatchEncoding, PreTrainedTokenizerBase
 
 from infuser.errors import InputError
-from infuser.signals.align import Aligned, Box, Range, align, token_ranges
+from infuser.signals.align import Aligned, Range, align, token_ranges
 from infuser.signals.candidates import bases_among, candidate_tensors, read_golds
 from infuser.signals.examples import InputRow, read_labels, read_rows, tokenizer_inputs
 from infuser.sources.storage import annotate_checked
-from infuser.types import Annotations, DrawsPerEpoch, Source, Span, keep_spans
+from infuser.types import Annotations, DrawsPerEpoch, Source, Span, Vocabulary, keep_spans
 
 _NO_LIMIT = 1_000_000
 """Transformers writes 1e30 where a tokenizer knows no longest sequence; nothing real is longer than this."""
@@ -32,12 +32,16 @@ class Collator:
     `text` or `pair` or both are lists, and every tensor has the shape (batch, choices, ...).
 
     With at least one source, a batch carries
-        knowledge_boxes    (batch, L, 5) channel, row_start, row_end, col_start, col_end; channel -1 is padding.
-                           Columns from the sequence length n on are auxiliary subword number col - n.
-        knowledge_weights  (batch, L) weights of those boxes
-        knowledge_terms    (batch, K) token ids of the auxiliary subwords, -1 is padding; only if there are any
-    and for each knowledge base among the sources its mentions and candidates, see `signals.candidates`. An example may
-    then have `gold`, what these mentions mean (see `linking.examples`).
+        knowledge_boxes        (batch, L, 5) channel, row_start, row_end, col_start, col_end; channel -1 is padding
+        knowledge_weights      (batch, L) weights of those boxes
+        knowledge_kinds        (batch, L) their types and relations, see `Aligned.kinds`
+        knowledge_spans        (batch, S, 4) source, type, start, end of every span; padding is empty
+        knowledge_terms        (batch, K) token ids of the terms, one behind the other; only if there are any
+        knowledge_ties         (batch, T, 6) source, relation, row_start, row_end, and which of those ids; likewise
+        knowledge_tie_weights  (batch, T) likewise
+    with types and relations by their numbers in `vocabulary`, and for each knowledge base among the sources its
+    mentions and candidates, see `signals.candidates`. An example may then have `gold`, what these mentions mean (see
+    `linking.examples`).
 
     Batches are those for answering; `for_epoch` gives those for training, where a `Selective` source draws.
     """
@@ -48,7 +52,8 @@ class Collator:
         sources: Iterable[Source] = (),
         *,
         max_length: int | None = None,
-        max_term_tokens: int = 32,
+        vocabulary: Vocabulary | None = None,
+        max_term_tokens: int = 64,
         pad_to_multiple_of: int | None = None,
     ) -> None:
         if not tokenizer.is_fast:
@@ -60,6 +65,7 @@ class Collator:
             raise InputError("The tokenizer has no padding token. Set one: tokenizer.pad_token = tokenizer.eos_token.")
         self.tokenizer = tokenizer
         self.sources = tuple(sources)
+        self.vocabulary = Vocabulary.of(self.sources) if vocabulary is None else vocabulary
         self.max_length = max_length
         self.max_term_tokens = max_term_tokens
         self.pad_to_multiple_of = pad_to_multiple_of
@@ -182,18 +188,16 @@ class Collator:
         if self._epoch is not None:
             found, golds = self._drawn(found, golds, **self._epoch)
         aligned = [
-            align(of_row, row.text, row.pair, encoding["offset_mapping"][i], encoding.sequence_ids(i))
+            align(of_row, row.text, row.pair, encoding["offset_mapping"][i], encoding.sequence_ids(i), self.vocabulary)
             for i, (row, of_row) in enumerate(zip(rows, found, strict=True))
         ]
-        spellings = self._spell(term for one in aligned for term in one.terms)
-        n_tokens = len(encoding["input_ids"][0])
-        boxes, weights, terms = zip(*(self._place_terms(one, spellings, n_tokens) for one in aligned), strict=True)
         knowledge = {
-            "knowledge_boxes": torch.tensor(_padded(boxes, (-1, 0, 0, 0, 0)), dtype=torch.long),
-            "knowledge_weights": torch.tensor(_padded(weights, 0.0), dtype=torch.float32),
+            "knowledge_boxes": _long([one.boxes for one in aligned], (-1, 0, 0, 0, 0)),
+            "knowledge_weights": torch.tensor(_padded([one.weights for one in aligned], 0.0), dtype=torch.float32),
+            "knowledge_kinds": _long([one.kinds for one in aligned], 0),
+            "knowledge_spans": _long([one.spans for one in aligned], (0, 0, 0, 0)),
         }
-        if any(terms):
-            knowledge["knowledge_terms"] = torch.tensor(_padded(terms, -1), dtype=torch.long)
+        knowledge |= self._terms(aligned)
         for place, base in self._bases.items():
             of_base, ranges = [of_row[place] for of_row in found], [one.ranges[place] for one in aligned]
             knowledge |= candidate_tensors(base, of_base, ranges, golds[base.name])
@@ -214,23 +218,36 @@ class Collator:
                 golds[base.name] = [_left(*of_text) for of_text in zip(gold, stays, strict=True)]
         return list(zip(*columns, strict=True)), golds
 
+    def _terms(self, aligned: Sequence[Aligned]) -> dict[str, Tensor]:
+        """Return the tensors of the terms of a batch; none if there are no terms."""
+        spellings = self._spell(term for one in aligned for term in one.terms)
+        placed = [self._place_terms(one, spellings) for one in aligned]
+        if not any(ids for ids, _, _ in placed):
+            return {}
+        ids, ties, weights = zip(*placed, strict=True)
+        return {
+            "knowledge_terms": _long(ids, 0),
+            "knowledge_ties": _long(ties, (0, 0, 0, 0, 0, 0)),
+            "knowledge_tie_weights": torch.tensor(_padded(weights, 0.0), dtype=torch.float32),
+        }
+
     def _place_terms(
-        self, aligned: Aligned, spellings: Mapping[str, list[int]], n_tokens: int
-    ) -> tuple[list[Box], list[float], list[int]]:
-        """Return all boxes of an example, their weights, and the auxiliary subwords behind its text."""
+        self, aligned: Aligned, spellings: Mapping[str, list[int]]
+    ) -> tuple[list[int], list[tuple[int, ...]], list[float]]:
+        """Return the token ids of an example's terms, which tokens are tied to which of them, and the ties' weights."""
         ids: list[int] = []
-        columns: dict[int, tuple[int, int]] = {}
+        places: dict[int, tuple[int, int]] = {}
         for place, term in enumerate(aligned.terms):
             pieces = spellings[term]  # whole terms only: half a word says something else
             if pieces and len(ids) + len(pieces) <= self.max_term_tokens:
-                columns[place] = (n_tokens + len(ids), n_tokens + len(ids) + len(pieces))
+                places[place] = (len(ids), len(ids) + len(pieces))
                 ids += pieces
-        boxes, weights = list(aligned.boxes), list(aligned.weights)
-        for (channel, start, end, place), weight in zip(aligned.ties, aligned.tie_weights, strict=True):
-            if place in columns:
-                boxes.append((channel, start, end, *columns[place]))
+        ties, weights = [], []
+        for (*tied, place), weight in zip(aligned.ties, aligned.tie_weights, strict=True):
+            if place in places:
+                ties.append((*tied, *places[place]))
                 weights.append(weight)
-        return boxes, weights, ids
+        return ids, ties, weights
 
     def _spell(self, terms: Iterable[str]) -> dict[str, list[int]]:
         """Return the token ids of terms, from the cache or, all new ones in one call, from the tokenizer."""
@@ -271,6 +288,19 @@ def _examples_of(texts: Sequence[str], pairs: Sequence[str | None] | None) -> li
     if pairs is not None and len(pairs) != len(texts):
         raise InputError(f"There are {len(texts)} texts but {len(pairs)} pairs. Give one pair (or None) per text.")
     return [{"text": text, "pair": None if pairs is None else pairs[i]} for i, text in enumerate(texts)]
+
+
+def no_terms(n_texts: int) -> dict[str, Tensor]:
+    """Return the tensors of texts without any term."""
+    return {
+        "knowledge_terms": torch.zeros(n_texts, 1, dtype=torch.long),
+        "knowledge_ties": torch.zeros(n_texts, 1, 6, dtype=torch.long),
+        "knowledge_tie_weights": torch.zeros(n_texts, 1),
+    }
+
+
+def _long(rows: Sequence[Sequence[Any]], filler: Any) -> Tensor:
+    return torch.tensor(_padded(rows, filler), dtype=torch.long)
 
 
 def _padded(rows: Sequence[Sequence[Any]], filler: Any) -> list[list[Any]]:

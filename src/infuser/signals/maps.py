@@ -16,16 +16,15 @@ def draw_maps(
     *,
     n_channels: int,
     n_tokens: int,
-    n_terms: int = 0,
     valid: Tensor | None = None,
     first: Tensor | None = None,
 ) -> Tensor:
-    """Return the maps (batch, n_channels, n_tokens, n_tokens + n_terms) of a batch of boxes, in the dtype of `weights`.
+    """Return the maps (batch, n_channels, n_tokens, n_tokens) of a batch of boxes, in the dtype of `weights`.
 
     A cell holds the largest weight of the boxes that cover it; every link is drawn in both directions.
 
-    boxes    (..., L, 5) channel, row_start, row_end, col_start, col_end; channel -1 is padding. Columns from
-             `n_tokens` on are auxiliary subwords. Leading dimensions (examples, choices) are taken together.
+    boxes    (..., L, 5) channel, row_start, row_end, col_start, col_end; channel -1 is padding. Leading dimensions
+             (examples, choices) are taken together.
     weights  (..., L)
     valid    (batch, n_tokens) bool: rows and columns of other tokens stay zero
     first    (batch,) position of [CLS]: its row and column mark with 1 all that the channel covers anywhere
@@ -41,15 +40,14 @@ def draw_maps(
     channel, top, bottom, left, right = boxes.reshape(-1, 5).unbind(-1)
     weight = weights.reshape(-1)
     drawn = (channel >= 0) & (channel < n_channels) & (weight > 0)
-    mirrored = drawn & (right <= n_tokens)
 
     # each box once as it is and once with rows and columns exchanged
     example, channel, weight = example.repeat(2), channel.repeat(2), weight.repeat(2)
-    drawn = torch.cat([drawn, mirrored])
+    drawn = drawn.repeat(2)
     top, left = torch.cat([top, left]), torch.cat([left, top])
     bottom, right = torch.cat([bottom, right]), torch.cat([right, bottom])
     height = (bottom.clamp(max=n_tokens) - top).clamp(min=0)
-    width = (right.clamp(max=n_tokens + n_terms) - left).clamp(min=0)
+    width = (right.clamp(max=n_tokens) - left).clamp(min=0)
 
     # every box becomes a run of cells; `box` says whose a cell is, `place` is its number within the run
     n_cells = height * width * drawn
@@ -61,27 +59,34 @@ def draw_maps(
     value = weight[box]
     if valid is not None:
         valid = valid.reshape(-1, n_tokens).bool()
-        value = value * _is_valid(valid, example[box], row, n_tokens) * _is_valid(valid, example[box], col, n_tokens)
+        value = value * valid[example[box], row] * valid[example[box], col]
 
-    n_cols = n_tokens + n_terms
-    maps = value.new_zeros(n_batch * n_channels * n_tokens * n_cols)
-    maps.scatter_reduce_(0, (plane * n_tokens + row) * n_cols + col, value, "amax")
-    maps = maps.view(n_batch, n_channels, n_tokens, n_cols)
+    maps = value.new_zeros(n_batch * n_channels * n_tokens * n_tokens)
+    maps.scatter_reduce_(0, (plane * n_tokens + row) * n_tokens + col, value, "amax")
+    maps = maps.view(n_batch, n_channels, n_tokens, n_tokens)
     if first is None:
         return maps
 
-    covered = value.new_zeros(n_batch * n_channels * n_cols)
-    seen = (value > 0).to(value.dtype)
-    covered.scatter_reduce_(0, plane * n_cols + row, seen, "amax").scatter_reduce_(
-        0, plane * n_cols + col, seen, "amax"
-    )
-    covered = covered.view(n_batch, n_channels, n_cols)
+    covered = value.new_zeros(n_batch * n_channels * n_tokens)
+    covered.scatter_reduce_(0, plane * n_tokens + row, (value > 0).to(value.dtype), "amax")  # boxes are symmetric
+    covered = covered.view(n_batch, n_channels, n_tokens)
     every, first = torch.arange(n_batch, device=maps.device), first.reshape(-1)
     maps[every, :, first] = torch.maximum(maps[every, :, first], covered)
-    maps[every, :, :, first] = torch.maximum(maps[every, :, :, first], covered[..., :n_tokens])
+    maps[every, :, :, first] = torch.maximum(maps[every, :, :, first], covered)
     return maps
 
 
-def _is_valid(valid: Tensor, example: Tensor, position: Tensor, n_tokens: int) -> Tensor:
-    """Return which positions hold a token that counts; auxiliary positions (batch, >= n_tokens) always do."""
-    return (position >= n_tokens) | valid[example, position.clamp(max=n_tokens - 1)]
+def draw_ties(ties: Tensor, weights: Tensor, *, n_tokens: int, n_pieces: int, source: int | None = None) -> Tensor:
+    """Return how strongly each token is tied to each piece of the terms, (batch, n_tokens, n_pieces).
+
+    ties     (batch, T, 6) source, relation, row_start, row_end, piece_start, piece_end
+    weights  (batch, T)
+    source   draw the ties of this source only; None draws those of all
+    """
+    if source is not None:
+        weights = weights * (ties[..., 0] == source)
+    rows, pieces = (torch.arange(n, device=ties.device) for n in (n_tokens, n_pieces))
+    tied = (rows >= ties[..., 2, None]) & (rows < ties[..., 3, None])  # (batch, T, n_tokens)
+    said = (pieces >= ties[..., 4, None]) & (pieces < ties[..., 5, None])  # (batch, T, n_pieces)
+    both = tied[..., :, None] & said[..., None, :]
+    return (both * weights[..., None, None]).amax(dim=1)

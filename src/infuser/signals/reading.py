@@ -12,10 +12,11 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 from transformers import BatchEncoding, PreTrainedTokenizerBase
 
 from infuser.errors import InputError
-from infuser.signals.collator import Collator, rows_of
+from infuser.signals.collator import Collator, no_terms, rows_of
 from infuser.signals.examples import InputRow, tokenizer_inputs
 
 
@@ -23,7 +24,6 @@ class _ReadsKnowledge:
     """Mixed into the tokenizer's own class, so that every other method and every isinstance check still hold."""
 
     knowledge_collator: Collator
-    knowledge_with_terms: bool
 
     def __call__(self, text: Any = None, text_pair: Any = None, **options: Any) -> BatchEncoding:
         """Tokenise as asked; when PyTorch tensors are wanted, add knowledge."""
@@ -44,31 +44,25 @@ class _ReadsKnowledge:
         knowledge = self.knowledge_collator._knowledge([rows[i] for i in sources_of], encoding)
         n_tokens = len(encoding["input_ids"][0])
         knowledge["knowledge_length"] = torch.full((len(encoding["input_ids"]),), n_tokens)
-        if self.knowledge_with_terms and len(sources_of) == 1:
-            knowledge["knowledge_terms"] = self._fixed_width(knowledge.get("knowledge_terms"))
+        if self.knowledge_collator.vocabulary.with_terms:
+            # a pipeline lays single texts side by side and pads, so all need the same tensors, and ids that ties
+            # refer to by their places must not move
+            knowledge = no_terms(len(encoding["input_ids"])) | knowledge
+            terms = knowledge["knowledge_terms"]
+            knowledge["knowledge_terms"] = pad(terms, (0, self.knowledge_collator.max_term_tokens - terms.shape[1]))
         if not want_offsets:
             del encoding["offset_mapping"]
         encoding = encoding.convert_to_tensors("pt")
         encoding.update(knowledge)
         return encoding
 
-    def _fixed_width(self, terms: Tensor | None) -> Tensor:
-        """Return the terms of one text as many columns wide as any text's: a pipeline lays single texts side by side,
-        filling up with zeros, which are the id of a token.
-        """
-        whole = torch.full((1, self.knowledge_collator.max_term_tokens), -1)
-        if terms is not None:
-            whole[:, : terms.shape[1]] = terms
-        return whole
 
-
-def reading_tokenizer(collator: Collator, *, with_terms: bool = False) -> PreTrainedTokenizerBase:
+def reading_tokenizer(collator: Collator) -> PreTrainedTokenizerBase:
     """Return a copy of the collator's tokenizer that adds knowledge to the tensors it returns."""
     tokenizer: Any = copy.copy(collator.tokenizer)
     kind = type(tokenizer)
     tokenizer.__class__ = type(kind.__name__, (_ReadsKnowledge, kind), {})
     tokenizer.knowledge_collator = collator
-    tokenizer.knowledge_with_terms = with_terms
     result: PreTrainedTokenizerBase = tokenizer
     return result
 
@@ -97,18 +91,13 @@ def reject_old_keys(batch: Mapping[str, Any]) -> None:
         )
 
 
-def follow_padding(boxes: Tensor, length: Tensor, rows: Tensor) -> Tensor:
-    """Return boxes (batch, L, 5) drawn for sequences of `length` (batch,) tokens, moved to where padding added since
-    has moved their tokens and the terms behind them; `rows` (batch, seq) is True for real tokens.
+def follow_padding(places: Tensor, length: Tensor, rows: Tensor) -> Tensor:
+    """Return token positions (batch, n, ...) in sequences of `length` (batch,) tokens, moved to where padding added
+    since has moved these tokens; `rows` (batch, seq) is True for real tokens.
     """
     added = rows.shape[1] - length.to(rows.device)
     on_the_left = added * rows[:, -1]  # whoever pads ends either with padding or, padding on the left, with a token
-    places = boxes[..., 1:]
-    is_term = boxes[..., 3:4] >= length.to(boxes.device)[:, None, None]
-    # rows and columns of tokens move with them; term columns stand behind the text wherever padding was added
-    move = on_the_left[:, None, None].expand_as(places).clone()
-    move[..., 2:] = torch.where(is_term, added[:, None, None], move[..., 2:])
-    return torch.cat([boxes[..., :1], places + move], dim=-1)
+    return places + on_the_left.view(-1, *[1] * (places.dim() - 1))
 
 
 def _rows(text: Any, text_pair: Any) -> list[InputRow]:

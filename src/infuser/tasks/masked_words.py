@@ -98,18 +98,22 @@ class MaskedTexts(MaskingCollator):
 
 
 def _drop_links(batch: dict[str, Tensor], masked: Tensor) -> None:
-    """Remove links of masked words from the maps, and auxiliary terms that no link is left to."""
-    boxes, n_tokens = batch["knowledge_boxes"], masked.shape[1]
+    """Remove everything that knowledge says about masked words: it would give them away."""
     n_before = pad(masked.cumsum(dim=1), (1, 0))  # (batch, seq + 1) masked words before each position
-    at = boxes[..., 1:].clamp(max=n_tokens)  # columns of terms lie behind the text
-    top, bottom, left, right = (n_before.gather(1, at[..., side]) for side in range(4))
-    dropped = (bottom > top) | (right > left)  # (batch, L)
+
+    def covers(places: Tensor) -> Tensor:
+        start, end = (n_before.gather(1, places[..., side]) for side in (0, 1))
+        return end > start
+
+    boxes, spans = batch["knowledge_boxes"], batch["knowledge_spans"]
+    dropped = covers(boxes[..., 1:3]) | covers(boxes[..., 3:5])  # (batch, L)
     boxes[dropped] = torch.tensor([-1, 0, 0, 0, 0])
     batch["knowledge_weights"][dropped] = 0.0
-    if (terms := batch.get("knowledge_terms")) is not None:
-        column = torch.arange(n_tokens, n_tokens + terms.shape[1])
-        tied = (boxes[..., 3, None] <= column) & (column < boxes[..., 4, None])  # (batch, L, K)
-        terms[~tied.any(dim=1)] = -1
+    spans[covers(spans[..., 2:4])] = 0
+    if (ties := batch.get("knowledge_ties")) is not None:
+        dropped = covers(ties[..., 2:4])
+        ties[dropped] = 0
+        batch["knowledge_tie_weights"][dropped] = 0.0
 
 
 def train_on_masked_words(training: Training, examples: Sequence[Example]) -> TrainResult:

@@ -14,7 +14,7 @@ from infuser.analysis.explanation import Explanation
 from infuser.errors import InputError
 from infuser.hosts import n_blocks
 from infuser.infused import Infused
-from infuser.registry import METHODS
+from infuser.methods.together import name_of
 from infuser.sources import Entities
 from infuser.sources.naming import source_names
 from infuser.sources.selective import bare
@@ -56,7 +56,7 @@ class InfusedView:
 
     def about(self) -> dict[str, Any]:
         """Return what the page says about the model and what it needs to draw its controls."""
-        kind = METHODS.name_of(self.infused.method) if isinstance(self.infused, Infused) else "plain"
+        kind = name_of(self.infused.method) if isinstance(self.infused, Infused) else "plain"
         return _about(self, kind, self.infused.model, self.infused.sources)
 
     def see(self, request: ViewRequest) -> Explanation:
