@@ -18,7 +18,7 @@ from infuser.methods.together import as_method, methods_of, name_of
 from infuser.saving import load_parts, restore, save_parts
 from infuser.signals import Collator
 from infuser.signals.candidates import bases_among
-from infuser.types import MAX_TYPES, GivesUpBases, HasBases, Method, Source, Vocabulary
+from infuser.types import MAX_TYPES, GivesUpBases, HasBases, Method, Source, Vocabulary, WritesText
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +40,9 @@ class Infused:
     def collator(self, **options: Any) -> Collator:
         """Return a data collator for `DataLoader` and `Trainer`: examples with text, pair and label in, batch out."""
         options.setdefault("max_length", longest_input(self.model, self.tokenizer))
+        methods = methods_of(self.method)
+        options.setdefault("writer", next((one for one in methods if isinstance(one, WritesText)), None))
+        options.setdefault("tensors", not all(isinstance(one, WritesText) for one in methods))
         return Collator(self.tokenizer, self.sources, vocabulary=self.vocabulary, **options)
 
     def batch(self, texts: Sequence[Any], pairs: Sequence[Any] | None = None) -> dict[str, Tensor]:

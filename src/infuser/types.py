@@ -259,6 +259,18 @@ class Method(Protocol):
 
 
 @runtime_checkable
+class WritesText(Protocol):
+    """A method that writes knowledge behind the text."""
+
+    share: float
+    """How much of the longest input it may take."""
+
+    def write(self, annotations: Sequence[Annotations]) -> list[str]:
+        """Return what is known about a text, the most important first."""
+        ...
+
+
+@runtime_checkable
 class HasBases(Protocol):
     """A method that adds weights for each knowledge base."""
 

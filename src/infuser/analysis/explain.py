@@ -22,12 +22,13 @@ from infuser.infused import Infused
 from infuser.linking.mentions import Mention
 from infuser.methods.entity_reader import Trace
 from infuser.methods.kar import KarLayer
+from infuser.methods.together import methods_of
 from infuser.signals import Collator, draw_maps
 from infuser.signals.candidates import bases_among
 from infuser.signals.examples import shorten
 from infuser.signals.maps import draw_ties
 from infuser.sources.naming import source_names
-from infuser.types import Annotations, Source
+from infuser.types import Annotations, Source, WritesText
 
 Layer = int | Literal["strongest"]
 """A layer by its number, negative ones counted from the last; or the one where knowledge changes most."""
@@ -100,6 +101,11 @@ def read(
 
     before: an earlier reading by the same model; if it is of the same text, its part without knowledge is used again.
     """
+    if isinstance(infused, Infused) and any(isinstance(one, WritesText) for one in methods_of(infused.method)):
+        raise InputError(
+            "This model reads its knowledge as text behind the text, so there is no attention with and without it over "
+            "the same tokens to compare. Ask for its answers: infuser predict."
+        )
     names = source_names(infused.sources)
     if unknown := sorted(set(off) - set(names)):
         raise InputError(f"There is no source {unknown[0]!r} to leave out: this model has {', '.join(names)}.")
@@ -147,8 +153,9 @@ def _silent(found: Annotations) -> Annotations:
 
 def _collator(infused: Explained) -> Collator:
     longest = longest_input(infused.model, infused.tokenizer)
-    vocabulary = infused.vocabulary if isinstance(infused, Infused) else None
-    return Collator(infused.tokenizer, infused.sources, vocabulary=vocabulary, max_length=longest)
+    if isinstance(infused, Infused):
+        return infused.collator(max_length=longest)
+    return Collator(infused.tokenizer, infused.sources, max_length=longest)
 
 
 def _batch(infused: Explained, text: str, pair: str | None, rows: Sequence[Sequence[Annotations]]) -> dict[str, Tensor]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Self
 
 import torch
@@ -15,7 +16,7 @@ from infuser.signals.align import Aligned, Range, align, token_ranges
 from infuser.signals.candidates import bases_among, candidate_tensors, read_golds
 from infuser.signals.examples import InputRow, read_labels, read_rows, tokenizer_inputs
 from infuser.sources.storage import annotate_checked
-from infuser.types import Annotations, DrawsPerEpoch, Source, Span, Vocabulary, keep_spans
+from infuser.types import Annotations, DrawsPerEpoch, Source, Span, Vocabulary, WritesText, keep_spans
 
 _NO_LIMIT = 1_000_000
 """Transformers writes 1e30 where a tokenizer knows no longest sequence; nothing real is longer than this."""
@@ -43,6 +44,8 @@ class Collator:
     mentions and candidates, see `signals.candidates`. An example may then have `gold`, what these mentions mean (see
     `linking.examples`).
 
+    A `writer` puts what the sources found behind the text as well; without `tensors`, only that.
+
     Batches are those for answering; `for_epoch` gives those for training, where a `Selective` source draws.
     """
 
@@ -53,6 +56,8 @@ class Collator:
         *,
         max_length: int | None = None,
         vocabulary: Vocabulary | None = None,
+        writer: WritesText | None = None,
+        tensors: bool = True,
         max_term_tokens: int = 64,
         pad_to_multiple_of: int | None = None,
     ) -> None:
@@ -66,6 +71,7 @@ class Collator:
         self.tokenizer = tokenizer
         self.sources = tuple(sources)
         self.vocabulary = Vocabulary.of(self.sources) if vocabulary is None else vocabulary
+        self.writer, self.tensors = writer, tensors
         self.max_length = max_length
         self.max_term_tokens = max_term_tokens
         self.pad_to_multiple_of = pad_to_multiple_of
@@ -89,7 +95,7 @@ class Collator:
     def __call__(self, examples: Sequence[Mapping[str, Any]]) -> dict[str, Tensor]:
         """Return the batch of these examples."""
         rows, n_choices = read_rows(examples)
-        return self._batch(examples, rows, n_choices, self._tokenize(rows))
+        return self._batch(examples, *self._read(rows, examples, n_choices), n_choices)
 
     def place(
         self, examples: Sequence[Mapping[str, Any]], spans: Sequence[Sequence[Span]]
@@ -98,27 +104,35 @@ class Collator:
         rows, n_choices = read_rows(examples)
         if n_choices is not None:
             raise InputError("Spans can be placed in texts and pairs, not in multiple choice.")
-        encoding = self._tokenize(rows)
+        knowledge, encoding = self._read(rows, examples, n_choices)
         ranges = [
             token_ranges(of_row, row.text, row.pair, encoding["offset_mapping"][i], encoding.sequence_ids(i))
             for i, (row, of_row) in enumerate(zip(rows, spans, strict=True))
         ]
-        return self._batch(examples, rows, n_choices, encoding), ranges
+        return self._batch(examples, knowledge, encoding, n_choices), ranges
+
+    def _read(
+        self, rows: list[InputRow], examples: Sequence[Mapping[str, Any]], n_choices: int | None
+    ) -> tuple[dict[str, Tensor], BatchEncoding]:
+        """Return what is known about rows as tensors, and their tokens."""
+        if not self.sources:
+            return {}, self._tokenize(rows)
+        found, golds = self.find(rows, examples if n_choices is None else ())
+        encoding = self._tokenize(self.written(rows, found))
+        return self.knowledge(rows, found, encoding, golds), encoding
 
     def _batch(
         self,
         examples: Sequence[Mapping[str, Any]],
-        rows: list[InputRow],
-        n_choices: int | None,
+        knowledge: dict[str, Tensor],
         encoding: BatchEncoding,
+        n_choices: int | None,
     ) -> dict[str, Tensor]:
         batch = {
             name: torch.tensor(values, dtype=torch.long)
             for name, values in encoding.items()
             if name != "offset_mapping"
-        }
-        if self.sources:
-            batch |= self._knowledge(rows, encoding, examples if n_choices is None else ())
+        } | knowledge
         if n_choices is not None:
             batch = {name: tensor.view(-1, n_choices, *tensor.shape[1:]) for name, tensor in batch.items()}
         lengths = [sum(mask) for mask in encoding["attention_mask"]][:: n_choices or 1]
@@ -180,13 +194,47 @@ class Collator:
         )
         return encoding
 
-    def _knowledge(
-        self, rows: list[InputRow], encoding: BatchEncoding, examples: Sequence[Mapping[str, Any]] = ()
-    ) -> dict[str, Tensor]:
+    def find(
+        self, rows: list[InputRow], examples: Sequence[Mapping[str, Any]] = ()
+    ) -> tuple[list[tuple[Annotations, ...]], dict[str, list[Any] | None]]:
+        """Return what the sources find in rows, or draw of it in this epoch, and what mentions of each base mean."""
         found = self._found(rows)
         golds = {base.name: read_golds(examples, base.name) for base in self._bases.values()}
-        if self._epoch is not None:
-            found, golds = self._drawn(found, golds, **self._epoch)
+        return (found, golds) if self._epoch is None else self._drawn(found, golds, **self._epoch)
+
+    def written(self, rows: list[InputRow], found: Sequence[Sequence[Annotations]]) -> list[InputRow]:
+        """Return the rows as the encoder reads them: with a writer, what was found stands behind each text."""
+        if self.writer is None:
+            return rows
+        lines = [self.writer.write(of_row) for of_row in found]
+        spellings = self._spell(line for of_row in lines for line in of_row)
+        room = int(self.writer.share * min(self.max_length or _NO_LIMIT, self.tokenizer.model_max_length))
+        return [self._written(row, of_row, spellings, room) for row, of_row in zip(rows, lines, strict=True)]
+
+    def _written(self, row: InputRow, lines: list[str], spellings: Mapping[str, list[int]], room: int) -> InputRow:
+        kept: list[str] = []
+        for line in lines:
+            room -= len(spellings[line]) + 1
+            if room < 0:
+                break
+            kept.append(line)
+        if not kept:
+            return row
+        written = " . ".join(kept)
+        if row.pair is not None:
+            written = f"{row.pair} {self.tokenizer.sep_token or '.'} {written}"
+        return replace(row, pair=written)
+
+    def knowledge(
+        self,
+        rows: list[InputRow],
+        found: Sequence[Sequence[Annotations]],
+        encoding: BatchEncoding,
+        golds: Mapping[str, list[Any] | None],
+    ) -> dict[str, Tensor]:
+        """Return what was found in rows as tensors, for their tokens."""
+        if not self.tensors:
+            return {}
         aligned = [
             align(of_row, row.text, row.pair, encoding["offset_mapping"][i], encoding.sequence_ids(i), self.vocabulary)
             for i, (row, of_row) in enumerate(zip(rows, found, strict=True))

@@ -33,23 +33,25 @@ class _ReadsKnowledge:
             return encoding
         if options.get("is_split_into_words"):
             raise InputError("Knowledge is found in texts, not in lists of words. Give each text as one string.")
-        rows = _rows(text, text_pair)
+        rows, collator = _rows(text, text_pair), self.knowledge_collator
+        found, golds = collator.find(rows)
         want_offsets = options.pop("return_offsets_mapping", False)
-        defaults = {"padding": True, "truncation": True, "max_length": self.knowledge_collator.max_length}
+        defaults = {"padding": True, "truncation": True, "max_length": collator.max_length}
         options = {**defaults, **options, "return_tensors": None, "return_offsets_mapping": True}
         limit = options["max_length"] if options["truncation"] in (True, "longest_first") else None
-        inputs = tokenizer_inputs(self.knowledge_collator.tokenizer, rows, limit)
+        inputs = tokenizer_inputs(collator.tokenizer, collator.written(rows, found), limit)
         encoding = super().__call__(inputs, **options)  # type: ignore[misc]
         sources_of = encoding.get("overflow_to_sample_mapping", range(len(rows)))
-        knowledge = self.knowledge_collator._knowledge([rows[i] for i in sources_of], encoding)
-        n_tokens = len(encoding["input_ids"][0])
-        knowledge["knowledge_length"] = torch.full((len(encoding["input_ids"]),), n_tokens)
-        if self.knowledge_collator.vocabulary.with_terms:
+        knowledge = collator.knowledge([rows[i] for i in sources_of], [found[i] for i in sources_of], encoding, golds)
+        if knowledge:
+            n_tokens = len(encoding["input_ids"][0])
+            knowledge["knowledge_length"] = torch.full((len(encoding["input_ids"]),), n_tokens)
+        if knowledge and collator.vocabulary.with_terms:
             # a pipeline lays single texts side by side and pads, so all need the same tensors, and ids that ties
             # refer to by their places must not move
             knowledge = no_terms(len(encoding["input_ids"])) | knowledge
             terms = knowledge["knowledge_terms"]
-            knowledge["knowledge_terms"] = pad(terms, (0, self.knowledge_collator.max_term_tokens - terms.shape[1]))
+            knowledge["knowledge_terms"] = pad(terms, (0, collator.max_term_tokens - terms.shape[1]))
         if not want_offsets:
             del encoding["offset_mapping"]
         encoding = encoding.convert_to_tensors("pt")

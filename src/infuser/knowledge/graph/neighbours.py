@@ -20,19 +20,20 @@ class Neighbour(NamedTuple):
 
 
 def neighbours_of(store: GraphStore, entity: int, relation: str | None = None) -> Iterator[Neighbour]:
-    """Yield the neighbours of an entity, of all relations or of one: heaviest edges first, those that leave it first.
+    """Yield where the edges of an entity lead, of all relations or of one: heaviest first, equals as in the graph.
 
-    Equals come in the order of the graph.
+    Edges that lead to it say what it is to others, such as the thousand kinds of a thing, and are left out.
     """
     adjacency = Adjacency(store.parts)
     first, last = adjacency.begins[entity : entity + 2].tolist()
     places = np.arange(first, last)
     kinds = adjacency.kinds[places].astype(np.int64)
+    chosen = kinds & 1 == 0  # odd ones lead the other way
     if relation is not None:
-        chosen = kinds >> 1 == store.relations.index(relation)
-        places, kinds = places[chosen], kinds[chosen]
+        chosen &= kinds >> 1 == store.relations.index(relation)
+    places, kinds = places[chosen], kinds[chosen]
     weights = adjacency.weights_at(places)
-    for row in np.lexsort((places, kinds & 1, -weights)).tolist():
+    for row in np.lexsort((places, -weights)).tolist():
         neighbour = int(adjacency.neighbours[int(places[row])])
         if neighbour != entity:
             yield Neighbour(neighbour, store.relations[int(kinds[row]) >> 1], float(weights[row]))
