@@ -28,7 +28,9 @@ class Trial:
     settings: TrainSettings
 
     def compare(self, **options: Any) -> Comparison:
-        return compare(self.checkpoint, self.arm, self.data, **{"seeds": 1, "settings": self.settings, **options})
+        return compare(
+            self.checkpoint, self.arm, self.data, **{"seeds": 1, "settings": self.settings, "text": False, **options}
+        )
 
 
 @pytest.fixture
@@ -78,6 +80,15 @@ def test_a_comparison_has_a_table_a_verdict_a_page_and_a_best_arm(trial: Trial, 
     assert found.verdict[:20] in page and (tmp_path / "report.json").exists()
     helps = [one.arm for one in found.statistics.differences if one.verdict == "helps" and one.against == "plain"]
     assert found.best == (helps[0] if helps == ["kam"] else "plain"), "what shows no evidence is dropped"
+
+
+def test_the_same_knowledge_as_text_is_an_arm_of_every_comparison(trial: Trial) -> None:
+    found = trial.compare(text=True)
+    assert list(found.results) == ["plain", "kam", "text", "placebo"]
+    assert found.results["text"][0]["extra_weights"] == 0
+    assert ("kam", "text") in [(one.arm, one.against) for one in found.statistics.differences]
+    mine = compare(trial.checkpoint, [trial.arm, Arm("text", trial.arm.sources, name="mine")], trial.data, seeds=1)
+    assert list(mine.results) == ["plain", "kam", "mine", "placebo"], "one is enough"
 
 
 def test_without_a_folder_nothing_is_kept(trial: Trial) -> None:

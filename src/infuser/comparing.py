@@ -20,7 +20,9 @@ from infuser.experiments.run import run
 from infuser.experiments.run_folder import Results
 from infuser.hosts.checkpoints import is_infused
 from infuser.infused import load
+from infuser.methods import Text
 from infuser.opening import open_plain
+from infuser.registry import METHODS
 from infuser.reports.report import write_report
 from infuser.reports.table import markdown_table
 from infuser.stats import comparison as statistics
@@ -59,7 +61,7 @@ class Comparison:
             np.asarray(self.data.golds()),
             metric=self._metric,
             groups=self.groups,
-            also=[(arm.name, other.name) for arm in self.arms for other in self.arms if _is_placebo_of(other, arm)],
+            also=[(arm.name, other.name) for arm in self.arms for other in self.arms if _is_rival_of(other, arm)],
         )
 
     @property
@@ -125,6 +127,7 @@ def compare(
     *,
     seeds: int | Sequence[int] = 3,
     settings: TrainSettings | None = None,
+    text: bool = True,
     placebo: bool = True,
     out: str | Path | None = None,
     workers: int = 1,
@@ -132,14 +135,14 @@ def compare(
     groups: Sequence[Any] | None = None,
     progress: Callable[..., None] = lambda cell, report: None,
 ) -> Comparison:
-    """Train every arm with every seed on the same data and compare them with the plain encoder and a placebo.
+    """Train every arm with every seed on the same data, beside the plain encoder, knowledge as text, and a placebo.
 
-    The plain arm comes first and is added if it is missing, the placebo of the first infused arm unless
-    `placebo=False`. `data` may be a table with the columns text and label. With `out`, finished cells are kept, a
-    stopped comparison resumes, and the model of each arm's first seed is saved. `progress` is called with each cell
-    and the `StepReport` of its training, None at its end.
+    The plain arm comes first and is added if it is missing; so is an arm that reads the knowledge of the first infused
+    one as text, unless `text=False`, and the placebo of that arm, unless `placebo=False`. `data` may be a table with
+    the columns text and label. With `out`, finished cells are kept, a stopped comparison resumes, and the model of each
+    arm's first seed is saved. `progress` is called with each cell and the `StepReport` of its training, None at its end.
     """
-    listed = _complete([arms] if isinstance(arms, Arm) else list(arms), placebo=placebo)
+    listed = _complete([arms] if isinstance(arms, Arm) else list(arms), text=text, placebo=placebo)
     data = data if isinstance(data, Data) else Data.from_table(data)
     numbers = list(range(seeds)) if isinstance(seeds, int) else list(seeds)
     if data.golds() is None:
@@ -180,12 +183,14 @@ def _open(setup: Setup, seed: int, results: Sequence[Result], made: dict[str, An
     return replace(setup, settings=replace(setup.settings, seed=seed))
 
 
-def _complete(arms: list[Arm], *, placebo: bool) -> list[Arm]:
-    """Return the arms with the plain one first and, if wanted, a placebo."""
+def _complete(arms: list[Arm], *, text: bool, placebo: bool) -> list[Arm]:
+    """Return the arms with the plain one first and, if wanted, knowledge as text and a placebo."""
     plain = [arm for arm in arms if arm.method is None] or [Arm()]
     infused = [arm for arm in arms if arm.method is not None]
     if not any(not arm.shuffled for arm in infused):
         raise InputError("No arm has knowledge. Give at least one, as in Arm(Kam(), sources=[...]).")
+    if text and not any(isinstance(arm.method, Text) for arm in infused):
+        infused.append(replace(infused[0], method=Text(), name=METHODS.name_of(Text()), shuffled=False))
     if placebo and not any(arm.shuffled for arm in infused):
         infused.append(infused[0].placebo())
     listed = [*plain, *infused]
@@ -195,6 +200,9 @@ def _complete(arms: list[Arm], *, placebo: bool) -> list[Arm]:
     return listed
 
 
-def _is_placebo_of(other: Arm, arm: Arm) -> bool:
-    same = other.method == arm.method and other.sources == arm.sources
-    return other.shuffled and not arm.shuffled and same
+def _is_rival_of(other: Arm, arm: Arm) -> bool:
+    """Return whether an arm is the placebo of another, or the same knowledge as text."""
+    if arm.shuffled or other.sources != arm.sources:
+        return False
+    same = other.method == arm.method
+    return same if other.shuffled else isinstance(other.method, Text) and not same

@@ -55,6 +55,7 @@ def by_compare(folder: Path) -> dict[str, dict[str, Any]]:
         Data.from_table(folder / "train.csv", test=folder / "test.csv", columns=COLUMNS),
         seeds=[SEED],
         settings=TrainSettings(epochs=2, batch_size=8, learning_rate=0.003, patience=2),
+        text=False,
     )
     return {name: results[0] for name, results in found.results.items()}
 
