@@ -140,7 +140,8 @@ def compare(
     The plain arm comes first and is added if it is missing; so is an arm that reads the knowledge of the first infused
     one as text, unless `text=False`, and the placebo of that arm, unless `placebo=False`. `data` may be a table with
     the columns text and label. With `out`, finished cells are kept, a stopped comparison resumes, and the model of each
-    arm's first seed is saved. `progress` is called with each cell and the `StepReport` of its training, None at its end.
+    arm's first seed is saved. `progress` is called with each cell and the `StepReport` of its training, at its end with
+    None.
     """
     listed = _complete([arms] if isinstance(arms, Arm) else list(arms), text=text, placebo=placebo)
     data = data if isinstance(data, Data) else Data.from_table(data)
