@@ -16,6 +16,7 @@ from infuser.errors import InputError
 from infuser.experiments.arm import Arm, Host
 from infuser.experiments.cell import Cell, Result, Setup
 from infuser.experiments.data import Data
+from infuser.experiments.rules import rule_sentences
 from infuser.experiments.run import run
 from infuser.experiments.run_folder import Results
 from infuser.hosts.checkpoints import is_infused
@@ -50,7 +51,7 @@ class Comparison:
         scores = [
             statistics.ArmScores(
                 name,
-                [np.asarray(result["predictions"]) for result in self.results[name]],
+                [self._as_judged(result["predictions"]) for result in self.results[name]],
                 self.results[name][0]["extra_weights"],
                 [result["seconds"]["total"] for result in self.results[name]],
             )
@@ -58,7 +59,7 @@ class Comparison:
         ]
         return statistics.compare_arms(
             scores,
-            np.asarray(self.data.golds()),
+            self._as_judged(self.data.golds()),
             metric=self._metric,
             groups=self.groups,
             also=[(arm.name, other.name) for arm in self.arms for other in self.arms if _is_rival_of(other, arm)],
@@ -83,6 +84,10 @@ class Comparison:
     def _metric(self) -> Metric:
         return self.data.task.get_metric(self.data.metric)
 
+    def _as_judged(self, values: Any) -> Any:
+        """Return predictions or golds as the metric takes them: arrays, or lists where a task has its own form."""
+        return values if self._metric.kind == "own" else np.asarray(values)
+
     def model(self, name: str | None = None) -> Path:
         """Return the folder of a trained model, of the first seed; by default that of the best arm."""
         name = name or self.best
@@ -97,8 +102,14 @@ class Comparison:
         return load(folder) if is_infused(folder) else open_plain(str(folder))[0]
 
     def table(self) -> str:
-        """Return a Markdown table of the arms with the verdicts below it."""
-        return markdown_table(self.statistics)
+        """Return a Markdown table of the arms with the verdicts below it, and what rules reach without an encoder."""
+        return "\n".join([markdown_table(self.statistics), *(f"{one}\n" for one in self.rules)])
+
+    @property
+    def rules(self) -> list[str]:
+        """What rules reach without an encoder, in sentences; only some tasks have any, such as ner."""
+        plain = next((arm.name for arm in self.arms if arm.method is None), None)
+        return rule_sentences(self.data.task, self.data.metric, self.results, plain)
 
     def to_html(self, path: str | Path, *, title: str = "Does knowledge help?", **details: Any) -> Path:
         """Write a page with verdicts, scores and curves; `details` go to `reports.report.write_report`."""

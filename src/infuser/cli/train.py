@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from infuser.cli.console import loading, resumable, say, training_progress
 from infuser.cli.knowledge_options import CacheOptions, SourceOptions
@@ -17,17 +17,22 @@ from infuser.words import counted
 @option_groups
 def train(
     checkpoint: Checkpoint,
-    data: Annotated[Path, argument("Training examples: .csv, .tsv, .jsonl, .json or .parquet.")],
+    data: Annotated[Path, argument("Training examples: .csv, .tsv, .jsonl, .json or .parquet; for ner also CoNLL.")],
     out: Annotated[Path, option("Folder for the model, the record of the run and its checkpoints.")],
     dev: Annotated[Path | None, option("Examples that choose the epochs.", default="a tenth of the data")] = None,
     test: Annotated[Path | None, option("Examples to score once, at the end.", default="none")] = None,
+    task: Annotated[
+        Literal["table", "ner"], option("What is learned: a label for each text, or the entities in it (ner).")
+    ] = "table",
     plain: Annotated[bool, option("Train the baseline: the same without knowledge.", "--plain")] = False,
     placebo: Annotated[bool, option("Train the placebo: the knowledge, shuffled between texts.", "--placebo")] = False,
     restart: Annotated[bool, option("Start again instead of resuming.", "--restart")] = False,
     metric: Annotated[
         str | None,
         option(
-            "What chooses the epochs on the dev set.", default="auc for two labels, accuracy for more", panel="Training"
+            "What chooses the epochs on the dev set.",
+            default="auc for two labels, accuracy for more, entity-f1 for ner",
+            panel="Training",
         ),
     ] = None,
     examples: Annotated[
@@ -51,6 +56,7 @@ def train(
       infuser train minilm train.csv --graph triples.tsv --out runs/mine
       infuser train minilm train.csv --dev dev.csv --plain --out runs/plain
       infuser train minilm train.csv --method kar --candidates c --vectors v ...
+      infuser train minilm train.conll --task ner --entities drugs.tsv --out runs/ner
     """
     if plain and (placebo or knowledge.select is not None):
         raise InputError(f"--plain has no knowledge, so it excludes {'--placebo' if placebo else '--select'}.")
@@ -78,11 +84,15 @@ def train(
             n_train=examples,
             settings=training.settings(),
             metric=metric,
+            task=task,
         )
         read = job.data
         find_checkpoint(checkpoint, fetching)
-    n_dev, n_labels = counted(len(read.dev), "dev example"), len(read.labels)
-    say(f"{len(read.train):,} training and {n_dev} of {n_labels} labels")
+    n_dev = counted(len(read.dev), "dev example")
+    labels = (
+        f"{len(read.labels)} labels" if task == "table" else counted(len(read.labels) // 2, "type") + " of entities"
+    )
+    say(f"{len(read.train):,} training and {n_dev} of {labels}")
     if is_infused(checkpoint):
         say(f"{checkpoint} is infused already; its encoder is trained further, with new knowledge weights.", err=True)
     run, coverage = RunFolder(out), Coverage()
@@ -93,6 +103,6 @@ def train(
         return
     record = run.read()
     print_training(result, record["extra_weights"])
-    if test is not None:
+    if test is not None or task != "table":
         print_scores(record)
     print_next(job, str(out), read.dev[coverage.shown])

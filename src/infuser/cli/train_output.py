@@ -53,14 +53,26 @@ def print_training(result: TrainResult, n_new_weights: int) -> None:
 
 
 def print_scores(record: dict[str, Any]) -> None:
-    """Print the scores on the test examples."""
-    scores = ", ".join(f"{name} {value:.4f}" for name, value in record["scores"].items())
-    say(f"On {counted(len(record['predictions']), 'test example')}: {scores or 'no labels to compare with'}")
+    """Print the scores on the test examples, what belongs beside them, and what rules reach without an encoder."""
+    scored = counted(len(record["predictions"]), f"{record['data']['score']['split']} example")
+    say(f"On {scored}: {_listed(record['scores']) or 'no labels to compare with'}")
+    notes = record.get("notes", {})
+    if counts := [f"{value:,} {name}" for name, value in notes.items() if isinstance(value, int)]:
+        say(f"  {', '.join(counts)}")
+    for name, value in notes.items():
+        if isinstance(value, dict):
+            say(f"  {name}: {_listed(value)}")
+    for name, rule in record.get("rules", {}).items():
+        say(f"  {name}, without an encoder: {_listed(rule['scores'])}")
+
+
+def _listed(scores: dict[str, float]) -> str:
+    return ", ".join(f"{name} {value:.4f}" for name, value in scores.items())
 
 
 def print_next(job: TrainJob, out: str, example: dict[str, Any]) -> None:
     """Print commands to copy; their text is the dev example about which most is known."""
-    pair = "" if example["pair"] is None else f" --pair {shlex.quote(example['pair'])}"
+    pair = "" if example.get("pair") is None else f" --pair {shlex.quote(example['pair'])}"
     text = f"--text {shlex.quote(example['text'])}{pair}"
     folder, model = shlex.quote(out), shlex.quote(f"{out}/model")
     predict = [f"infuser predict {model} NEW.csv --out predictions.jsonl", f"infuser predict {model} {text}"]

@@ -13,6 +13,7 @@ from infuser.errors import DivergedError
 from infuser.experiments.arm import Arm, Host, make_model
 from infuser.experiments.data import Annotator, Data, fewer
 from infuser.experiments.memory import peak_mib, reset_peak
+from infuser.experiments.rules import score_rule
 from infuser.files import digest_of
 from infuser.opening import save_plain
 from infuser.tasks.base import Solved, Training
@@ -102,6 +103,7 @@ def run_cell(
 
     started = time.perf_counter()
     arm, data = annotator.annotate(setup.data, setup.arm)
+    data = fewer(data, setup.n_train)
     prepared = time.perf_counter()
     reset_peak()
     set_seed(setup.settings.seed)  # the new head starts the same for every arm
@@ -123,8 +125,7 @@ def run_cell(
         resume=resume,
     )
     try:
-        examples = fewer(data, setup.n_train).train
-        solved = task.solve(training, examples, scored, data.dev or None)
+        solved = task.solve(training, data.train, scored, data.dev or None)
     except DivergedError as error:
         if cell.trial is None:
             raise
@@ -136,6 +137,8 @@ def run_cell(
         else:
             infused.save(model_folder)
     golds = [] if problem or golds is None else golds
+    has_knowledge = arm.method is not None and not arm.shuffled
+    rules = task.rules(data.train, scored) if golds and has_knowledge else {}
     result = {
         "cell": {name: getattr(cell, name) for name in ("host", "method", "task", "seed", "trial")},
         "digest": cell.digest,
@@ -161,6 +164,7 @@ def run_cell(
         "notes": task.notes(golds, solved.predictions) if golds else {"diverged": problem} if problem else {},
         "golds": golds or [None] * len(solved.predictions),
         "predictions": solved.predictions,
+        **({"rules": {name: score_rule(task, golds, said) for name, said in rules.items()}} if rules else {}),
         "history": solved.history,
     }
     return result, solved

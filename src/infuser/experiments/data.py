@@ -9,14 +9,14 @@ from typing import Any, Self
 
 from infuser.errors import InputError
 from infuser.experiments.arm import Arm, select_sources
+from infuser.experiments.own_data import TableTask, task_of_examples, task_of_files
 from infuser.experiments.placebo import shuffle
 from infuser.files import digest_of
 from infuser.signals.examples import InputRow, read_rows
 from infuser.sources.annotating.cache import annotate_cached
 from infuser.tables.examples import Columns
-from infuser.tasks.base import Example, Split, Task, class_options
+from infuser.tasks.base import Example, Split, Task
 from infuser.tasks.splitting import DATA_SEED, hold_out, subset
-from infuser.tasks.tabular import Table, usual_metrics
 from infuser.types import Annotations, Source
 
 
@@ -65,38 +65,34 @@ class Data:
         metric: str | None = None,
         n_train: int | None = None,
         seed: int = DATA_SEED,
+        task: TableTask = "table",
     ) -> Self:
-        """Read tables with the columns text, label and perhaps pair.
+        """Read tables with the columns text, label and perhaps pair; or with `task="ner"`, texts with entities.
 
         Without `dev`, a stratified tenth of the training rows is held out by the data seed. Without `test`, dev is
         scored. `n_train` keeps so many training rows, labels in proportion.
         """
-        columns = columns or Columns(label="label")
-        task = Table(
-            str(Path(train).parent),
-            train=Path(train).name,
-            dev=None if dev is None else str(Path(dev).absolute()),
-            test=None if test is None else str(Path(test).absolute()),
-            text=columns.text,
-            pair=columns.pair,
-            label=columns.label or "label",
-            metric=metric,
-            held_out=("dev",),
-            seed=seed,
-        )
-        rows, held = task.read("train"), task.read("dev")
+        of_files = task_of_files(task, train, dev, test, columns, metric, seed)
+        rows, held = of_files.read("train"), of_files.read("dev")
         if n_train is not None:
-            n_labels = len(set(task.strata(rows) or ()))
-            if not n_labels <= n_train <= len(rows):
+            n_labels = len(set(of_files.strata(rows) or ()))
+            if not max(n_labels, 1) <= n_train <= len(rows):
                 raise InputError(
                     f"{n_train} training examples were asked for, but there are {len(rows)} of {n_labels} labels. Give "
-                    f"a number from {n_labels} to {len(rows)}."
+                    f"a number from {max(n_labels, 1)} to {len(rows)}."
                 )
         files = {"data": Path(train), "dev": None if dev is None else Path(dev)}
         if test is not None:
             files["test"] = Path(test)
-        scored = held if test is None else task.read("test")
-        return cls(task, _some(task, rows, n_train, seed), held, scored, "dev" if test is None else "test", files)
+        scored = held if test is None else of_files.read("test")
+        return cls(
+            of_files,
+            _some(of_files, rows, n_train, seed),
+            held,
+            scored,
+            "dev" if test is None else "test",
+            files,
+        )
 
     @classmethod
     def from_examples(
@@ -108,9 +104,11 @@ class Data:
         labels: Sequence[str] | None = None,
         metric: str | None = None,
     ) -> Self:
-        """Take examples as they are: mappings with text, label (0, 1, ...) and perhaps pair; `labels` names classes."""
-        n_labels = 1 + max(int(example["label"]) for example in train)
-        task = _Examples("", tuple(labels or map(str, range(n_labels))), metric)
+        """Take examples as they are: mappings with text, label (0, 1, ...) and perhaps pair; `labels` names classes.
+
+        Examples with text and `entities`, (start, end, type) in characters, are those of named entity recognition.
+        """
+        task = task_of_examples(train, labels, metric)
         rows, held = _divided(task, list(train), 0.1) if dev is None else (list(train), list(dev))
         return cls(task, rows, held, held if test is None else list(test), "dev" if test is None else "test")
 
@@ -134,25 +132,9 @@ class Data:
     def golds(self, part: Sequence[Example] | None = None) -> list[Any] | None:
         """Return the right answers to the test part, or to another one; None if one is hidden."""
         try:
-            return [self.task.gold(example) for example in (self.test if part is None else part)]
+            return self.task.golds(self.test if part is None else part, self.train)
         except KeyError:
             return None
-
-
-@dataclass(frozen=True)
-class _Examples(Task):
-    """Classification of examples in memory."""
-
-    labels: tuple[str, ...] = ()
-    metric: str | None = None
-
-    @property
-    def metrics(self) -> tuple[str, ...]:
-        usual = usual_metrics(len(self.labels))
-        return usual if self.metric is None else tuple(dict.fromkeys((self.metric, *usual)))
-
-    def head_options(self) -> dict[str, Any]:
-        return class_options(self.labels)
 
 
 def _divided(task: Task, examples: list[Example], share: float) -> tuple[list[Example], list[Example]]:

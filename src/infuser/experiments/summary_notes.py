@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from infuser.experiments.rules import rule_sentences
+
 if TYPE_CHECKING:
     from infuser.experiments.summary import Plan
 
@@ -20,7 +22,7 @@ def notes_on(plan: Plan, cells: Sequence[Result]) -> list[str]:
         notes.append(f"Not finished: {plan.n_cells - len(cells)} of {plan.n_cells} cells are missing.")
     for task in plan.tasks:
         own = [cell for cell in cells if cell["cell"]["task"] == task]
-        notes += [*_used(task, own), *_notes_of_task(plan, task, own), *_mixed(task, own)]
+        notes += [*_used(task, own), *_notes_of_task(plan, task, own), *_rules(plan, task, own), *_mixed(task, own)]
     for name, versions in _all_versions(cells).items():
         if len(versions) > 1:
             listed = ", ".join(f"{version} ({n} cells)" for version, n in versions.items())
@@ -68,6 +70,20 @@ def _notes_of_task(plan: Plan, task: str, cells: Sequence[Result]) -> list[str]:
             who = f"{host}, {plan.bench.baseline}" if len(plan.bench.hosts) > 1 else plan.bench.baseline
             words = "; ".join(_in_words(name, value, plan.published.scale) for name, value in given.items())
             notes.append(f"{task} ({who}): {words}.")
+    return notes
+
+
+def _rules(plan: Plan, task: str, cells: Sequence[Result]) -> list[str]:
+    """Note what rules reach without an encoder, alone and joined with the plain one."""
+    notes = []
+    plain = next((name for name, arm in plan.bench.arms.items() if arm.kind is None), None)
+    for host in plan.bench.hosts:
+        results: dict[str, list[Result]] = {}
+        for cell in cells:
+            if cell["cell"]["host"] == host:
+                results.setdefault(cell["cell"]["method"], []).append(cell)
+        said = rule_sentences(plan.tasks[task], plan.metrics[task][0], results, plain, scale=plan.published.scale)
+        notes += [f"{task}{f', {host}' if len(plan.bench.hosts) > 1 else ''}: {one}" for one in said]
     return notes
 
 

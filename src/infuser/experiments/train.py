@@ -12,6 +12,7 @@ from infuser.errors import InputError
 from infuser.experiments.arm import Arm, Host
 from infuser.experiments.cell import Cell, Setup, run_cell
 from infuser.experiments.data import Annotator, Data
+from infuser.experiments.own_data import TableTask
 from infuser.experiments.run_folder import RECORD, RunFolder
 from infuser.files import digest_of
 from infuser.hosts.checkpoints import find_checkpoint, read_config
@@ -50,6 +51,8 @@ class TrainJob:
     """Decides which examples are held out and which few are trained on, whatever the seed of training."""
     origin: str = ""
     """Where the checkpoint lies, if not where its name says."""
+    task: TableTask = "table"
+    """What is learned: labels of texts, or with "ner" entities in them."""
 
     @cached_property
     def data(self) -> Data:
@@ -62,6 +65,7 @@ class TrainJob:
             metric=self.metric,
             n_train=self.n_train,
             seed=self.data_seed,
+            task=self.task,
         )
 
     @property
@@ -89,6 +93,7 @@ class TrainJob:
             "spectral": self.arm.spectral,
             "metric": self.data.metric,
             "data_seed": self.data_seed,
+            **({} if self.task == "table" else {"task": self.task}),  # runs made before there was a choice resume
         }
 
     def files(self) -> dict[str, Any]:
@@ -185,6 +190,7 @@ class TrainedRun:
             # before there was a data seed, the seed of training decided what was held out
             data_seed=made_with.get("data_seed", self.seed),
             origin=self.record["files"]["checkpoint"],
+            task=made_with.get("task", "table"),
         )
         if files["dev"] is None and digest_of(job.data.dev) != made_with["dev"]:
             raise InputError(

@@ -15,6 +15,7 @@ from infuser.errors import InputError
 from infuser.signals.align import Aligned, Range, align, token_ranges
 from infuser.signals.candidates import bases_among, candidate_tensors, read_golds
 from infuser.signals.examples import InputRow, read_labels, read_rows, tokenizer_inputs
+from infuser.signals.tags import Tags, TokenWord, token_words
 from infuser.sources.storage import annotate_checked
 from infuser.types import Annotations, DrawsPerEpoch, Source, Span, Vocabulary, WritesText, keep_spans
 
@@ -78,6 +79,13 @@ class Collator:
         self._spellings: dict[str, list[int]] = {}
         self._bases = bases_among(self.sources)
         self._epoch: dict[str, int] | None = None
+        self._tags: Tags | None = None
+
+    def with_tags(self, tags: Tags) -> Self:
+        """Return a collator that makes `labels` of the `entities` of each example: one tag per word."""
+        tagging = copy.copy(self)
+        tagging._spellings, tagging._tags = self._spellings, tags
+        return tagging
 
     def for_epoch(self, epoch: int, *, seed: int = 0) -> Self:
         """Return the collator for one epoch of training, in which selective sources inject what they draw for it.
@@ -121,6 +129,13 @@ class Collator:
         encoding = self._tokenize(self.written(rows, found))
         return self.knowledge(rows, found, encoding, golds), encoding
 
+    def with_words(self, examples: Sequence[Mapping[str, Any]]) -> tuple[dict[str, Tensor], list[list[TokenWord]]]:
+        """Return the batch of these examples, and the words of each text, each with its first token."""
+        rows, n_choices = read_rows(examples)
+        knowledge, encoding = self._read(rows, examples, n_choices)
+        words = [token_words(row.text, encoding, place) for place, row in enumerate(rows)]
+        return self._batch(examples, knowledge, encoding, n_choices), words
+
     def _batch(
         self,
         examples: Sequence[Mapping[str, Any]],
@@ -133,6 +148,8 @@ class Collator:
             for name, values in encoding.items()
             if name != "offset_mapping"
         } | knowledge
+        if self._tags is not None and n_choices is None:
+            batch |= self._tags.labels(examples, encoding)
         if n_choices is not None:
             batch = {name: tensor.view(-1, n_choices, *tensor.shape[1:]) for name, tensor in batch.items()}
         lengths = [sum(mask) for mask in encoding["attention_mask"]][:: n_choices or 1]

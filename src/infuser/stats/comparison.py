@@ -29,7 +29,7 @@ class ArmScores:
     """The predictions of one arm for every seed, in the same order of seeds and examples as those of the others."""
 
     name: str
-    scores_per_seed: Sequence[NDArray[Any]]
+    scores_per_seed: Sequence[Any]
     """Per seed what the metric judges: logits of each test example; for AUC also the probability of class 1 alone."""
     extra_weights: int = 0
     """Weights that the plain model does not have."""
@@ -116,7 +116,7 @@ def _with_tuples(values: dict[str, Any]) -> dict[str, Any]:
 
 def compare_arms(
     arms: Sequence[ArmScores],
-    labels: ArrayLike,
+    labels: Any,
     *,
     metric: Metric = METRICS["auc"],
     groups: ArrayLike | None = None,
@@ -129,9 +129,10 @@ def compare_arms(
     `groups` names the group of each test example when examples are not independent (for instance the test term they
     are about).
     """
-    truth = np.asarray(labels)
-    _check_arms(arms, truth)
-    runs = [np.asarray(scores) for arm in arms for scores in arm.scores_per_seed]
+    own = metric.kind == "own"
+    truth: Any = labels if own else np.asarray(labels)
+    _check_arms(arms, truth, own=own)
+    runs = [scores if own else np.asarray(scores) for arm in arms for scores in arm.scores_per_seed]
     reached = [tuple(metric(scores, truth) for scores in arm.scores_per_seed) for arm in arms]
     for arm, values in zip(arms, reached, strict=True):
         if not np.isfinite(values).all():
@@ -230,8 +231,8 @@ def _verdict(over_seeds: Interval | None, over_examples: Interval | None, *, hig
     return "no evidence"
 
 
-def _check_arms(arms: Sequence[ArmScores], labels: NDArray[Any]) -> None:
-    """Raise if the arms cannot be compared."""
+def _check_arms(arms: Sequence[ArmScores], labels: Sequence[Any], *, own: bool) -> None:
+    """Raise if the arms cannot be compared; with `own`, a task has predictions of its own form, one per example."""
     names = [arm.name for arm in arms]
     if len(arms) < 2 or len(set(names)) != len(names):
         raise InputError(f"A comparison needs two or more arms with names of their own; got {names}.")
@@ -243,8 +244,9 @@ def _check_arms(arms: Sequence[ArmScores], labels: NDArray[Any]) -> None:
                 "A paired comparison needs the same seeds for every arm, at least one."
             )
         for at, scores in enumerate(arm.scores_per_seed):
-            if np.shape(scores)[:1] != labels.shape[:1] or not np.isfinite(np.asarray(scores, np.float64)).all():
+            if len(scores) != len(labels) or not (own or np.isfinite(np.asarray(scores, np.float64)).all()):
+                shape = len(scores) if own else np.shape(scores)
                 raise InputError(
-                    f"Seed {at} of arm {arm.name!r} has scores of shape {np.shape(scores)} for {len(labels)} labels, "
-                    "or scores that are not finite. Give one finite score per test example."
+                    f"Seed {at} of arm {arm.name!r} has scores of shape {shape} for {len(labels)} labels, or scores "
+                    "that are not finite. Give one finite score per test example."
                 )

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from infuser.errors import InfuserError, InputError, UnknownNameError, did_you_mean
 from infuser.stats import weighted
+from infuser.stats.entity_scores import measure_entities, score_entities
 from infuser.stats.weighted import Floats, Weighted
 
 Array: TypeAlias = NDArray[np.floating | np.integer]
@@ -270,6 +271,10 @@ def _over_types(name: str, measure: str, average: Literal["micro", "samples"] = 
     return Metric(name, partial(_typing, measure=measure, average=average), weigh, "several labels")
 
 
+def _over_entities(name: str, **options: Any) -> Metric:
+    return Metric(name, partial(score_entities, **options), partial(measure_entities, **options), "own")
+
+
 METRICS: dict[str, Metric] = {
     metric.name: metric
     for metric in (
@@ -289,5 +294,7 @@ METRICS: dict[str, Metric] = {
         _over_types("typing-macro-f1", "f1", "samples"),
         _over_types("typing-precision", "precision"),
         _over_types("typing-recall", "recall"),
+        *(_over_entities(f"entity-{measure}", measure=measure) for measure in ("f1", "precision", "recall")),
+        *(_over_entities(f"entity-f1-{part}", part=part) for part in ("seen", "unseen")),
     )
 }

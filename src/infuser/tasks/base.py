@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from infuser.signals import Collator
     from infuser.stats.metrics import Metric
     from infuser.training import TrainResult, TrainSettings
+    from infuser.training.loop import Judge
     from infuser.training.steps import StepReport
 
 Example = dict[str, Any]
@@ -48,9 +49,15 @@ class Training:
     resume: bool = True
 
     def fit(
-        self, examples: Sequence[Any], *, dev: Examples | None = None, collate: Any = None, **changes: Any
+        self,
+        examples: Sequence[Any],
+        *,
+        dev: Examples | None = None,
+        collate: Any = None,
+        judge: Judge | None = None,
+        **changes: Any,
     ) -> TrainResult:
-        """Run the training loop, with another collator or changed settings if they are given."""
+        """Run the training loop, with another collator, a judge of the dev set or changed settings if given."""
         from infuser.training import train
 
         return train(
@@ -63,6 +70,7 @@ class Training:
             resume=self.resume,
             progress=self.progress,
             spectral=self.spectral,
+            judge=judge,
         )
 
 
@@ -116,6 +124,18 @@ class Task:
     def gold(self, example: Example) -> Any:
         """Return what the right answer to an example is, as plain values."""
         return example["label"]
+
+    def golds(self, examples: Sequence[Example], train: Sequence[Example]) -> list[Any]:
+        """Return the right answers to examples; `train` is what was learned from, where scores depend on it."""
+        return [self.gold(example) for example in examples]
+
+    def rules(self, train: Sequence[Example], asked: Sequence[Example]) -> dict[str, list[Prediction]]:
+        """Return by name what rules answer from the annotations of the examples alone, without an encoder."""
+        return {}
+
+    def with_rule(self, answers: Sequence[Prediction], of_rule: Sequence[Prediction]) -> list[Prediction]:
+        """Return a model's answers joined with those of a rule; only tasks with `rules` need it."""
+        raise NotImplementedError
 
     def strata(self, examples: Sequence[Example]) -> Sequence[Hashable] | None:
         """Return the class of each example, which hold-outs keep in proportion; None where examples have no class."""

@@ -6,6 +6,7 @@ from infuser.tasks import (  # noqa: F401
     glue,
     lama,
     multiple_choice,
+    ner,
     open_qa,
     relation_classification,
     relevance,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -40,10 +40,11 @@ def find_file(data: str, *names: str) -> Path:
     raise InputError(f"The folder {data!r} holds no {' or '.join(names)}, but {held}.")
 
 
-def dataset_records(data: str, *splits: str) -> Iterator[Record]:
+def dataset_records(data: str, *splits: str, name_classes: Collection[str] = ()) -> Iterator[Record]:
     """Yield the rows of a split with the datasets library, each with its place; the first split that exists is read.
 
-    Our names train, dev and test are understood; others ("validation_matched") are taken as they are.
+    Our names train, dev and test are understood; others ("validation_matched") are taken as they are. Columns of
+    `name_classes` that hold lists of class labels have their names instead of their numbers.
     """
     try:
         from datasets import load_dataset
@@ -60,6 +61,14 @@ def dataset_records(data: str, *splits: str) -> Iterator[Record]:
     found = next((split for split in wanted if split in parts), None)
     if found is None:
         raise InputError(f"{data!r} has no split {' or '.join(wanted)}; it has {', '.join(parts)}.")
+    names = {column: _class_names(parts[found], column) for column in name_classes}
     for number, row in enumerate(parts[found], start=1):
         record: dict[str, Any] = dict(row)
+        record |= {column: [named[at] for at in record[column]] for column, named in names.items() if named}
         yield Place(Path(f"{data} {found}"), number, "row"), record
+
+
+def _class_names(rows: Any, column: str) -> list[str]:
+    """Return the names of the classes that a column lists; none if it does not exist or holds something else."""
+    listed = getattr(rows.features.get(column), "feature", None)
+    return list(getattr(listed, "names", None) or ())

@@ -104,20 +104,17 @@ def read_windows(
     batch_size: int,
 ) -> list[PassageAnswer]:
     """Return the best answer in each window; several processes share the work, and each gets all of it."""
-    from accelerate.utils import gather_object
+    from infuser.training.evaluation import answer_in_batches
 
-    from infuser.hosts import answering
-    from infuser.training.evaluation import share_batches
-
-    by_length = sorted(range(len(windows)), key=lambda place: len(windows[place]["pair"]))  # less padding
-    batches = [by_length[begin : begin + batch_size] for begin in range(0, len(windows), batch_size)]
-    found: list[tuple[int, PassageAnswer]] = []
-    with answering(model):
-        for places in share_batches(model, batches, "reading passages", unit="passages"):
-            answers = _read_batch(model, collator, [windows[place] for place in places], max_answer_tokens)
-            found += zip(places, answers, strict=True)
-    known: dict[int, PassageAnswer] = dict(gather_object(found))
-    return [known[place] for place in range(len(windows))]
+    return answer_in_batches(
+        model,
+        windows,
+        lambda some: _read_batch(model, collator, some, max_answer_tokens),
+        lengths=[len(window["pair"]) for window in windows],
+        batch_size=batch_size,
+        title="reading passages",
+        unit="passages",
+    )
 
 
 def _read_batch(

@@ -1,13 +1,10 @@
 """Classes or scores of texts from any table: CSV, TSV, JSON Lines, JSON or Parquet, with named columns.
 
-`data` is a folder, one file, or a name of the datasets library. A part without a file of its own is held out of the
-training rows, always the same ones for the same seed.
+`data` is a folder, one file, or a name of the datasets library; see `parts`.
 """
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -18,88 +15,28 @@ from infuser.registry import TASKS
 from infuser.stats.metrics import get_metric
 from infuser.tables.examples import Columns, list_labels, make_example, number_labels, read_score
 from infuser.tables.rows import Record, read_records
-from infuser.tasks.base import Example, Split, Task, class_options
+from infuser.tasks.base import Example, Split, class_options
 from infuser.tasks.official import dataset_records, is_datasets_name
-from infuser.tasks.splitting import DATA_SEED, hold_out
+from infuser.tasks.parts import InParts
 
 
 @dataclass(frozen=True)
-class Tabular(Task):
-    """Where the rows of a task on tables come from."""
+class Tabular(InParts):
+    """A task whose parts are tables with named columns."""
 
-    train: str = "train.csv"
-    """The file of the training part; with the datasets library, what stands before the dot names the split."""
-    dev: str | None = None
-    """The file of the dev part; None holds it out of the training rows."""
-    test: str | None = None
-    """The file of the test part; None holds it out of the training rows."""
-    dev_share: float = 0.1
-    """Share of the training rows for dev, and for test, where they have no file; with 0 there is no such part then."""
     label: str = "label"
     """The column that holds the label; a test part without it is read all the same."""
-    seed: int = DATA_SEED
-    """Decides which rows are held out, whatever the seed of training is."""
-    held_out: tuple[str, ...] = ("test", "dev")
-    """Which parts are held out of the training rows where they have no file; others do not exist then."""
 
-    def __post_init__(self) -> None:
-        if not 0 <= self.dev_share < 0.5:
-            raise InputError(f"The setting dev_share is {self.dev_share!r}; give a share of at least 0 and below 0.5.")
-
-    def rows(self, split: Split) -> list[Record]:
-        """Return the examples of a part with their places, as `convert` makes them."""
-        name: str | None = getattr(self, split)
-        if split != "train" and name is not None:
-            return self._load(name, split)
-        left, held = self._parts
-        if split != "train" and split not in held:
-            raise InputError(f"{self.data!r} has no {split} part. Name its file, {split} = FILE, or set dev_share.")
-        return left if split == "train" else held[split]
-
-    @cached_property
-    def _parts(self) -> tuple[list[Record], dict[str, list[Record]]]:
-        """The training rows that stay, and the parts that are held out of them."""
-        left, held = self._load(self.train, "train"), {}
-        for part in self.held_out if self.dev_share else ():
-            if getattr(self, part) is None:
-                left, held[part] = self._divide(left)
-        return left, held
+    def load(self, name: str, split: Split) -> list[Record]:
+        """Return the rows of a table as examples."""
+        datasets = is_datasets_name(self.data)
+        records = list(dataset_records(self.data, Path(name).stem) if datasets else read_records(self.path_of(name)))
+        labelled = split != "test" or not records or self.label in records[0][1]
+        return [self.convert(record, labelled=labelled) for record in records]
 
     def convert(self, record: Record, *, labelled: bool) -> Record:
         """Return a row as an example."""
         raise NotImplementedError
-
-    def dev_beside(self, scored: Split) -> list[Example] | None:
-        """Return the dev part, unless it is scored itself or does not exist."""
-        there = self.dev is not None or (self.dev_share > 0 and "dev" in self.held_out)
-        return self.read("dev") if there and scored != "dev" else None
-
-    def _divide(self, rows: list[Record]) -> tuple[list[Record], list[Record]]:
-        examples = [example for _, example in rows]
-        strata, groups = self.strata(examples), self.held_out_groups(examples)
-        for label, n in Counter(strata if groups is None else ()).items() if strata else ():
-            if n < 2:
-                raise InputError(
-                    f"There is one example of the label {label!r}, so none can be held out for evaluation. Give more, "
-                    "or a file of its own: --dev FILE, in settings dev = FILE."
-                )
-        held = hold_out(len(rows), share=self.dev_share, seed=self.seed, strata=strata, groups=groups)
-        return [row for place, row in enumerate(rows) if place not in held], [rows[place] for place in sorted(held)]
-
-    def _load(self, name: str, split: Split) -> list[Record]:
-        records = list(self._records(name))
-        if not records:
-            raise InputError(f"The {split} part in {self.data!r} holds no examples. Give at least one row.")
-        labelled = split != "test" or self.label in records[0][1]
-        return [self.convert(record, labelled=labelled) for record in records]
-
-    def _records(self, name: str) -> Iterator[Record]:
-        if is_datasets_name(self.data):
-            return dataset_records(self.data, Path(name).stem)
-        data = Path(self.data)
-        if not data.is_file():
-            return read_records(data / name)
-        return read_records(data if name == self.train else data.parent / name)
 
 
 @TASKS.register("table")
@@ -131,9 +68,10 @@ class Table(Tabular):
             usual = usual_metrics(self._n_labels)
         return usual if self.metric is None else tuple(dict.fromkeys((self.metric, *usual)))
 
-    def _load(self, name: str, split: Split) -> list[Record]:
-        rows = super()._load(name, split)
-        if split == "train" and not self.regression:
+    def load(self, name: str, split: Split) -> list[Record]:
+        """Return the rows of a table as examples; those of the training part have at least two labels."""
+        rows = super().load(name, split)
+        if split == "train" and rows and not self.regression:
             list_labels(rows)  # raises if they are no classes
         return rows
 

@@ -166,9 +166,15 @@ def examples_digest(examples: Sequence[Mapping[str, Any]]) -> str:
     digest = hashlib.sha256()
     for place in sorted({round(i * (len(examples) - 1) / _SAMPLED) for i in range(_SAMPLED + 1)} if examples else ()):
         # only plain values: how other objects print may change from process to process
-        plain = {k: v for k, v in examples[place].items() if isinstance(v, str | int | float | None)}
+        plain = {k: v for k, v in examples[place].items() if _is_plain(v)}
         digest.update(json.dumps(plain, sort_keys=True).encode())
     return f"{len(examples)} examples ({digest.hexdigest()[:12]})"
+
+
+def _is_plain(value: object) -> bool:
+    if isinstance(value, list | tuple):
+        return all(map(_is_plain, value))
+    return isinstance(value, str | int | float | None)
 
 
 def weights_digest(model: nn.Module) -> str:

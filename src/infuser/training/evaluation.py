@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
 import numpy as np
 import torch
+from accelerate.utils import gather_object
 from torch import Tensor, nn
 
 from infuser.errors import InputError
@@ -16,6 +18,7 @@ from infuser.stats.metrics import get_metric
 from infuser.training.steps import Collate, Example, Precision, loader, make_accelerator
 
 Item = TypeVar("Item")
+Answer = TypeVar("Answer")
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,14 +61,48 @@ def logits_of(
     return _answers(model, examples, collate, batch_size)[0]
 
 
+def answer_in_batches(
+    model: nn.Module,
+    items: Sequence[Item],
+    answer: Callable[[list[Item]], Sequence[Answer]],
+    *,
+    lengths: Sequence[int],
+    title: str,
+    unit: str,
+    batch_size: int = 64,
+    mixed_precision: Precision = "no",
+    progress: bool = True,
+) -> list[Answer]:
+    """Return what `answer` gives for each item, asked in batches of similar length without dropout and gradients.
+
+    Several processes share the batches, and each gets all answers. Within training there is no second bar: `progress`
+    is False, and the precision is that of training.
+    """
+    by_length = sorted(range(len(items)), key=lengths.__getitem__)  # less padding
+    batches = [by_length[begin : begin + batch_size] for begin in range(0, len(items), batch_size)]
+    found: list[tuple[int, Answer]] = []
+    with _not_learning(model), make_accelerator(mixed_precision).autocast():
+        mine = share_batches(model, batches, title, unit=unit, mixed_precision=mixed_precision, progress=progress)
+        for places in mine:
+            found += zip(places, answer([items[place] for place in places]), strict=True)
+    known: dict[int, Answer] = dict(gather_object(found))
+    return [known[place] for place in range(len(items))]
+
+
 def share_batches(
-    model: nn.Module, batches: Sequence[Sequence[Item]], title: str, *, unit: str
+    model: nn.Module,
+    batches: Sequence[Sequence[Item]],
+    title: str,
+    *,
+    unit: str,
+    mixed_precision: Precision = "no",
+    progress: bool = True,
 ) -> Iterator[Sequence[Item]]:
     """Yield the batches that this process reads, of several that were launched together; the first shows a bar."""
-    accelerator = make_accelerator("no")
+    accelerator = make_accelerator(mixed_precision)
     model.to(accelerator.device)
     mine = batches[accelerator.process_index :: accelerator.num_processes]
-    shown = None if accelerator.is_main_process else False
+    shown = None if progress and accelerator.is_main_process else False
     with progress_bar(title, sum(map(len, mine)), unit=unit, shown=shown) as bar:
         for batch in mine:
             yield batch
@@ -85,26 +122,33 @@ def _answers(
         raise InputError("There are no examples to evaluate on. Give at least one.")
     accelerator = make_accelerator(mixed_precision)
     model.to(accelerator.device)
-    was_training = model.training
     answers: list[Tensor] = []
     labels: list[Tensor] = []
+    with _not_learning(model), accelerator.autocast():
+        for batch in accelerator.prepare_data_loader(loader(examples, collate, n_workers, batch_size=batch_size)):
+            logits = model(**{name: tensor for name, tensor in batch.items() if name != "labels"}).logits
+            if logits.ndim != 2:
+                raise InputError(
+                    f"Cannot evaluate a batch of {sorted(batch)} with logits of shape {tuple(logits.shape)}. It takes "
+                    "a model that gives one row of logits per example; for others give train(judge=...)."
+                )
+            # the last batch is padded so that all processes get the same number; this drops the padding
+            if "labels" in batch:
+                logits, right = accelerator.gather_for_metrics((logits.float(), batch["labels"]))
+                labels.append(right)
+            else:
+                logits = accelerator.gather_for_metrics(logits.float())
+            answers.append(logits)
+    return torch.cat(answers).cpu().numpy(), torch.cat(labels).cpu().numpy() if labels else None
+
+
+@contextmanager
+def _not_learning(model: nn.Module) -> Iterator[None]:
+    """Let a model answer without dropout and gradients; its mode is restored. Training may go on afterwards."""
+    was_training = model.training
     model.train(False)
     try:
-        with torch.no_grad(), accelerator.autocast():
-            for batch in accelerator.prepare_data_loader(loader(examples, collate, n_workers, batch_size=batch_size)):
-                logits = model(**{name: tensor for name, tensor in batch.items() if name != "labels"}).logits
-                if logits.ndim != 2:
-                    raise InputError(
-                        f"Cannot evaluate a batch of {sorted(batch)} with logits of shape {tuple(logits.shape)}. "
-                        "It takes a model that gives one row of logits per example."
-                    )
-                # the last batch is padded so that all processes get the same number; this drops the padding
-                if "labels" in batch:
-                    logits, right = accelerator.gather_for_metrics((logits.float(), batch["labels"]))
-                    labels.append(right)
-                else:
-                    logits = accelerator.gather_for_metrics(logits.float())
-                answers.append(logits)
+        with torch.no_grad():
+            yield
     finally:
         model.train(was_training)
-    return torch.cat(answers).cpu().numpy(), torch.cat(labels).cpu().numpy() if labels else None

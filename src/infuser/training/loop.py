@@ -99,6 +99,8 @@ class TrainSettings:
 
 
 _DEFAULTS = TrainSettings()
+Judge = Callable[[nn.Module, Sequence[Example]], Mapping[str, float]]
+"""Scores of a model on the dev set, the metric of the settings among them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,11 +163,13 @@ def train(
     progress: bool | Callable[[StepReport], None] = True,
     made_with: Mapping[str, Any] | None = None,
     spectral: Spectral | None = None,
+    judge: Judge | None = None,
 ) -> TrainResult:
     """Fine-tune `model` in place; with a dev set it ends with its best weights, else with its last.
 
     With `out`, checkpoints go there, and the same call made again resumes from the newest one. `made_with` is what else
     decides the result: a checkpoint made with anything else is rejected. `spectral` adds its penalty to the loss.
+    `judge` scores the dev set for models that do not answer with one row of logits per example.
     """
     if len(examples) == 0 or (dev is not None and len(dev) == 0):
         raise InputError("There are no examples to train or to evaluate on. Give at least one of each, or dev=None.")
@@ -230,15 +234,7 @@ def train(
             if last or _is_due(settings.evaluate_every, run.steps, epoch_ends):
                 metrics: dict[str, float] = {}
                 if dev is not None:
-                    metrics = evaluate(
-                        model,
-                        dev,
-                        collate,
-                        metric=metric.name,
-                        batch_size=settings.batch_size,
-                        mixed_precision=settings.mixed_precision,
-                        n_workers=settings.n_workers,
-                    ).metrics
+                    metrics = dict(judge(model, dev)) if judge else _evaluate(model, dev, collate, settings)
                     run.since_best += 1
                     if metric.is_better(metrics[metric.name], run.best):
                         run.best, run.best_step, run.since_best = metrics[metric.name], run.steps, 0
@@ -267,6 +263,18 @@ def train(
             store.save(run.steps, run.to_json(), None, finished=True)
         model.train(False)
     return run
+
+
+def _evaluate(model: nn.Module, dev: Sequence[Example], collate: Collate, settings: TrainSettings) -> dict[str, float]:
+    return evaluate(
+        model,
+        dev,
+        collate,
+        metric=settings.metric,
+        batch_size=settings.batch_size,
+        mixed_precision=settings.mixed_precision,
+        n_workers=settings.n_workers,
+    ).metrics
 
 
 def _made_with(

@@ -1,0 +1,195 @@
+"""Named entities: stretches of a text and their types, found by a head that gives every word a tag.
+
+An example is a text with its entities in characters; which tokens that concerns is known in `signals.tags` alone. A
+text that is longer than the encoder reads is cut at its end, and the entities that were cut off count as missed.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from infuser.errors import InputError
+from infuser.registry import TASKS
+from infuser.stats.entity_scores import mentions_of, score_entities
+from infuser.stats.metrics import get_metric
+from infuser.tables.rows import Record
+from infuser.tasks.base import Example, Examples, Prediction, Split, Training, class_options
+from infuser.tasks.ner_readers import dataset_entities, read_entities
+from infuser.tasks.ner_rules import DICTIONARY, Dictionary, union
+from infuser.tasks.official import is_datasets_name
+from infuser.tasks.parts import InParts
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+    from infuser.signals import Collator
+    from infuser.signals.tags import FoundEntity, Tags
+    from infuser.training import TrainResult
+    from infuser.training.steps import Precision
+
+logger = logging.getLogger(__name__)
+
+_METRICS = ("entity-f1", "entity-precision", "entity-recall", "entity-f1-seen", "entity-f1-unseen")
+
+
+@TASKS.register("ner")
+@dataclass(frozen=True)
+class Ner(InParts):
+    """Entities in texts from files of your own: CoNLL columns, JSON lines, spaCy's DocBin, or the datasets library."""
+
+    train: str = "train.conll"
+    """The file of the training part; with the datasets library, what stands before the dot names the split."""
+    metric: str | None = None
+    """What epochs and settings are chosen by; None takes entity-f1."""
+
+    head: ClassVar[str] = "token-classification"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.metric is not None and self.metric not in _METRICS:
+            get_metric(self.metric)  # raises for a name that nobody knows
+            raise InputError(f"The metric {self.metric!r} does not judge entities. Take {', '.join(_METRICS)}.")
+
+    @property
+    def metrics(self) -> tuple[str, ...]:
+        """Names of the scores, the chosen one first."""
+        return tuple(dict.fromkeys((self.metric or _METRICS[0], *_METRICS)))
+
+    def load(self, name: str, split: Split) -> list[Record]:
+        """Return the texts of a file with their entities; a file without any is an error."""
+        if is_datasets_name(self.data):
+            rows = list(dataset_entities(self.data, Path(name).stem))
+        else:
+            rows = list(read_entities(self.path_of(name)))
+        hidden = split == "test" and not any("entities" in example for _, example in rows)
+        for place, example in rows:
+            if "entities" not in example and not hidden:
+                raise InputError(f"{place} has no entities. Give a list of them, [] for a text that has none.")
+        if rows and not hidden and not any(example["entities"] for _, example in rows):
+            where = self.data if is_datasets_name(self.data) else self.path_of(name)
+            raise InputError(
+                f"None of the {len(rows)} texts of {str(where)!r} has an entity. Does the last column hold the tags?"
+            )
+        return rows
+
+    def read(self, split: Split) -> list[Example]:
+        """Return the texts of a part; those of a test part without entities have none."""
+        return [example for _, example in self.rows(split)]
+
+    @cached_property
+    def types(self) -> tuple[str, ...]:
+        """The types of entities in the training part, in the order of the alphabet."""
+        return tuple(sorted({label for example in self.read("train") for *_, label in example["entities"]}))
+
+    def head_options(self) -> dict[str, Any]:
+        """Return the tags of the types: O, B-TYPE, I-TYPE and so on."""
+        return class_options(self._tags.names)
+
+    @cached_property
+    def _tags(self) -> Tags:
+        from infuser.signals.tags import Tags
+
+        return Tags(self.types)
+
+    def gold(self, example: Example) -> dict[str, Any]:
+        """Return text and entities, as if nothing had been seen in training."""
+        return {"text": example["text"], "entities": [list(one) for one in example["entities"]], "seen": []}
+
+    def golds(self, examples: Sequence[Example], train: Sequence[Example]) -> list[Any]:
+        """Return texts and entities, and the mentions of the training set that occur in each text."""
+        known = mentions_of(train)
+        golds = []
+        for gold in map(self.gold, examples):
+            lowered = gold["text"].lower()
+            golds.append({**gold, "seen": [mention for mention in known if mention in lowered]})
+        return golds
+
+    def fit(self, training: Training, examples: Examples, dev: Examples | None = None) -> TrainResult:
+        """Fine-tune the model; the scores of entities on the dev set choose the epoch."""
+        golds = self.golds(dev, examples) if dev else []
+
+        def judge(model: Any, asked: Sequence[Mapping[str, Any]]) -> dict[str, float]:
+            found = find_entities(
+                model,
+                training.collator,
+                asked,
+                batch_size=training.settings.batch_size,
+                mixed_precision=training.settings.mixed_precision,
+                progress=False,
+            )
+            return self.score(golds, found)
+
+        collate = training.collator.with_tags(self._tags)
+        return training.fit(examples, dev=dev, collate=collate, judge=judge, metric=self.metrics[0])
+
+    def answer(
+        self, model: PreTrainedModel, collator: Collator, examples: Sequence[Example], *, batch_size: int = 64
+    ) -> list[Prediction]:
+        """Return the entities that the model finds in each text: [start, end, type, probability]."""
+        return find_entities(model, collator, examples, batch_size=batch_size)
+
+    def rules(self, train: Sequence[Example], asked: Sequence[Example]) -> dict[str, list[Prediction]]:
+        """Return what the sources found in each text, as entities of the types that it mostly was in training."""
+        dictionary = Dictionary.fit(train, self.types)
+        return {DICTIONARY: [dictionary.find(example["annotations"]) for example in asked]}
+
+    def with_rule(self, answers: Sequence[Prediction], of_rule: Sequence[Prediction]) -> list[Prediction]:
+        """Return the entities of a model and, where it found none, those of the dictionary."""
+        return [union(found, more) for found, more in zip(answers, of_rule, strict=True)]
+
+    def notes(self, golds: Sequence[Any], predictions: Sequence[Prediction]) -> dict[str, Any]:
+        """Return how many entities there are, how many of them were not seen in training, and F1 of each type."""
+        every = [(gold, *one) for gold in golds for one in gold["entities"]]
+        n_unseen = sum(gold["text"][start:end].lower() not in gold["seen"] for gold, start, end, _ in every)
+        types = sorted({label for *_, label in every} | {one[2] for found in predictions for one in found})
+        by_type = {label: score_entities(predictions, golds, label=label) for label in types}
+        return {"entities": len(every), "of them unseen in training": n_unseen, "F1 by type": by_type}
+
+
+def find_entities(
+    model: PreTrainedModel,
+    collator: Collator,
+    examples: Sequence[Mapping[str, Any]],
+    *,
+    batch_size: int = 64,
+    mixed_precision: Precision = "no",
+    progress: bool = True,
+) -> list[list[FoundEntity]]:
+    """Return the entities that a trained model finds in each text: [start, end, type, probability]."""
+    from infuser.signals.tags import Tags
+    from infuser.training.evaluation import answer_in_batches
+
+    tags = Tags.of_head(dict(model.config.id2label or {}))
+
+    def read(some: list[Mapping[str, Any]]) -> list[tuple[list[FoundEntity], bool]]:
+        batch, words = collator.with_words(some)
+        logits = model(**{name: tensor.to(model.device) for name, tensor in batch.items()}).logits.cpu()
+        cut = [_is_cut(one["text"], of_text) for one, of_text in zip(some, words, strict=True)]
+        return list(zip(map(tags.read, logits, words), cut, strict=True))
+
+    found = answer_in_batches(
+        model,
+        examples,
+        read,
+        lengths=[len(example["text"]) for example in examples],
+        title="finding entities",
+        unit="texts",
+        batch_size=batch_size,
+        mixed_precision=mixed_precision,
+        progress=progress,
+    )
+    if n_cut := sum(cut for _, cut in found):
+        logger.warning(
+            "%d of %d texts are longer than the encoder reads; no entity is found in the rest", n_cut, len(found)
+        )
+    return [entities for entities, _ in found]
+
+
+def _is_cut(text: str, words: Sequence[Any]) -> bool:
+    """Return whether letters or digits stand behind the last word that was read."""
+    return any(sign.isalnum() for sign in text[words[-1].end if words else 0 :])
