@@ -86,7 +86,7 @@ class Comparison:
 
     def _as_judged(self, values: Any) -> Any:
         """Return predictions or golds as the metric takes them: arrays, or lists where a task has its own form."""
-        return values if self._metric.kind == "own" else np.asarray(values)
+        return np.asarray(values) if self._metric.takes_arrays else values
 
     def model(self, name: str | None = None) -> Path:
         """Return the folder of a trained model, of the first seed; by default that of the best arm."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from infuser.errors import InputError
 from infuser.stats.entity_scores import entity_counts, mentions_of, score_entities
 from infuser.stats.intervals import bootstrap
 from infuser.stats.metrics import get_metric
@@ -62,6 +63,11 @@ def test_a_resample_is_the_score_of_what_was_drawn(name: str) -> None:
     expected = [metric([FOUND[at] for at in one], [GOLDS[at] for at in one]) for one in drawn]
     np.testing.assert_allclose(metric.resample(FOUND, GOLDS, weights), expected)
     assert bootstrap(metric, [FOUND, [[], [], []]], GOLDS, rounds=50).shape == (50, 2)
+
+
+def test_labels_of_texts_are_not_judged() -> None:
+    with pytest.raises(InputError, match="'entity-f1' judges entities in texts, but the labels are such as 1"):
+        get_metric("entity-f1")([[0.2, 0.8]], [1])
 
 
 def test_mentions_are_compared_in_lower_case() -> None:

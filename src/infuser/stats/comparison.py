@@ -129,7 +129,7 @@ def compare_arms(
     `groups` names the group of each test example when examples are not independent (for instance the test term they
     are about).
     """
-    own = metric.kind == "own"
+    own = not metric.takes_arrays
     truth: Any = labels if own else np.asarray(labels)
     _check_arms(arms, truth, own=own)
     runs = [scores if own else np.asarray(scores) for arm in arms for scores in arm.scores_per_seed]

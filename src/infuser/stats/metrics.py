@@ -8,7 +8,7 @@ means yes. A task with predictions of its own, such as written answers, declares
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Literal, TypeAlias
@@ -22,7 +22,7 @@ from infuser.stats.entity_scores import measure_entities, score_entities
 from infuser.stats.weighted import Floats, Weighted
 
 Array: TypeAlias = NDArray[np.floating | np.integer]
-Kind: TypeAlias = Literal["classes", "numbers", "ranking", "several labels", "own"]
+Kind: TypeAlias = Literal["classes", "numbers", "ranking", "several labels", "entities", "own"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +35,15 @@ class Metric:
     weighted: Weighted | None = None
     """(predictions, labels, weights of (rounds, examples)) to the value of every round; None recomputes each round."""
     kind: Kind = "classes"
-    """What the predictions are; "own" takes any sequences, one prediction and one gold per example."""
+    """What the predictions are; "own" and "entities" take any sequences, one prediction and one gold per example."""
     higher_is_better: bool = True
     needs_variety: bool = False
     """Undefined where all labels are the same."""
+
+    @property
+    def takes_arrays(self) -> bool:
+        """Whether predictions and labels are arrays of numbers."""
+        return self.kind not in ("own", "entities")
 
     def __call__(self, predictions: Any, labels: Any) -> float:
         """Return the score; raise where it is undefined."""
@@ -57,7 +62,7 @@ class Metric:
     def resample(self, predictions: Any, labels: Any, weights: Floats) -> Floats:
         """Return the score of every round, NaN where undefined; `weights` (rounds, examples) count the draws."""
         if self.weighted is not None:
-            if self.kind != "own":
+            if self.takes_arrays:
                 predictions, labels = _as_logits(predictions), np.asarray(labels)
             return np.asarray(self.weighted(predictions, labels, weights), np.float64)
         rounds = [np.repeat(np.arange(len(row)), row.astype(np.int64)) for row in weights]
@@ -76,6 +81,11 @@ class Metric:
                 f"The metric '{self.name}' needs a list of 0 or 1 as the label of each example, one per class. For one "
                 "class per example use 'accuracy' or 'f1'."
             )
+        if self.kind == "entities" and not all(isinstance(label, Mapping) for label in labels):
+            raise InputError(
+                f"The metric '{self.name}' judges entities in texts, but the labels are such as {labels[0]!r}. Use it "
+                "with --task ner, or take 'accuracy' or 'auc'."
+            )
         if self.needs_variety and len(labels) > 0 and all(label == labels[0] for label in labels):
             raise InputError(
                 f"The metric '{self.name}' needs examples with different labels, but all {len(labels)} have the label "
@@ -87,7 +97,8 @@ class Metric:
         return than is None or (value > than if self.higher_is_better else value < than)
 
     def _checked(self, predictions: Any, labels: Any) -> tuple[Any, Any]:
-        if self.kind == "own":
+        if not self.takes_arrays:
+            self.check_labels(labels)
             if len(predictions) != len(labels) or len(labels) == 0:
                 raise InputError(
                     f"{len(predictions)} predictions for {len(labels)} examples. Give one for each, and at least one."
@@ -272,7 +283,7 @@ def _over_types(name: str, measure: str, average: Literal["micro", "samples"] = 
 
 
 def _over_entities(name: str, **options: Any) -> Metric:
-    return Metric(name, partial(score_entities, **options), partial(measure_entities, **options), "own")
+    return Metric(name, partial(score_entities, **options), partial(measure_entities, **options), "entities")
 
 
 METRICS: dict[str, Metric] = {
