@@ -8,7 +8,6 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import miniature
 import torch
@@ -17,13 +16,16 @@ from transformers import PreTrainedModel
 
 import infuser
 from infuser import Graph, TrainSettings
-from infuser.hosts import attentions, plug_in, remove_hooks, unplug
+from infuser.hosts import BatchKnowledge, add_reader, attentions, plug_in, remove_reader, unplug
 from infuser.registry import METHODS
 from infuser.signals import draw_maps
+from infuser.types import Vocabulary
 
 
 class MapBias(nn.Module):
     """Attends like the host, with the weighted maps added to the scores."""
+
+    method = "map-bias"  # it gets what this method's reader returned for the call
 
     def __init__(self, n_heads: int, n_sources: int) -> None:
         super().__init__()
@@ -35,7 +37,7 @@ class MapBias(nn.Module):
         key: Tensor,
         value: Tensor,
         mask: Tensor | None,  # (batch, 1, seq, seq), True where a token may look
-        knowledge: Tensor,  # what MapReader put there: (batch, sources, seq, seq)
+        knowledge: Tensor,  # what DrawsMaps returned: (batch, sources, seq, seq)
         *,
         scaling: float,
         dropout: float,
@@ -51,23 +53,21 @@ class MapBias(nn.Module):
 
 
 @dataclass(frozen=True)
-class MapReader:
-    """Stands before the encoder: turns the compact tensors of the batch into maps, once for all layers."""
+class DrawsMaps:
+    """Turns the compact tensors of a batch into maps, once for all layers."""
 
     n_sources: int
 
-    def __call__(self, base: PreTrainedModel, args: Any, kwargs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-        found = {name: kwargs.pop(name) for name in list(kwargs) if name.startswith("knowledge_")}
-        if found:
-            given = dict(zip(("input_ids", "attention_mask"), args, strict=False)) | kwargs  # heads differ in this
-            kwargs["knowledge"] = draw_maps(
-                found["knowledge_boxes"],
-                found["knowledge_weights"].to(base.dtype),
-                n_channels=self.n_sources,
-                n_tokens=given["input_ids"].shape[1],
-                valid=given["attention_mask"],
-            )
-        return args, kwargs
+    def __call__(self, base: PreTrainedModel, batch: BatchKnowledge) -> Tensor | None:
+        if "knowledge_boxes" not in batch.tensors:
+            return None
+        return draw_maps(
+            batch.tensors["knowledge_boxes"],
+            batch.tensors["knowledge_weights"].to(base.dtype),
+            n_channels=self.n_sources,
+            n_tokens=batch.rows.shape[1],
+            valid=batch.rows,
+        )
 
 
 @METHODS.register("map-bias")
@@ -78,15 +78,15 @@ class AddMaps:
     first_layer: int = 0
     """Blocks below this one stay as they are."""
 
-    def attach(self, host: PreTrainedModel, *, sources: Sequence[infuser.Source], with_terms: bool = False) -> None:
+    def attach(self, host: PreTrainedModel, *, sources: Sequence[infuser.Source], vocabulary: Vocabulary) -> None:
         for layer in attentions(host)[self.first_layer :]:
             layer.knowledge = MapBias(host.config.num_attention_heads, len(sources)).to(host.device, host.dtype)
-        host.base_model.register_forward_pre_hook(MapReader(len(sources)), with_kwargs=True)
+        add_reader(host, "map-bias", DrawsMaps(len(sources)))
         plug_in(host)
 
     def detach(self, host: PreTrainedModel) -> None:
         unplug(host)
-        remove_hooks(host.base_model, MapReader)
+        remove_reader(host, "map-bias")
         for layer in attentions(host)[self.first_layer :]:
             del layer.knowledge
 

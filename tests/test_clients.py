@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -218,7 +219,11 @@ def test_the_reading_tokenizer_is_the_tokenizer_in_everything_else() -> None:
     assert set(found) - set(expected) == {
         "knowledge_boxes",
         "knowledge_weights",
+        "knowledge_kinds",
+        "knowledge_spans",
         "knowledge_terms",
+        "knowledge_ties",
+        "knowledge_tie_weights",
         "knowledge_length",
     }
     as_pairs = tokenizer(list(zip(TEXTS, PAIRS, strict=True)), return_tensors="pt")
@@ -303,7 +308,7 @@ def test_a_merged_model_is_saved_and_loaded(tmp_path: Path) -> None:
     )
     shake(infused.model)
     merged = lora(infused, init_lora_weights=False).double().merge_and_unload()
-    infuser.Infused(merged, infused.method, infused.tokenizer, infused.sources).save(tmp_path / "out")
+    replace(infused, model=merged).save(tmp_path / "out")
     again = infuser.load(tmp_path / "out")
     batch = again.batch(["Bern lies on the Aare", "buy in New York"])
     with torch.no_grad():

@@ -25,7 +25,6 @@ import infuser
 ROOT = Path(__file__).parent.parent
 
 PUBLIC_NAMES = [
-    "Annotated",
     "Annotations",
     "Arm",
     "Candidate",
@@ -58,8 +57,9 @@ PUBLIC_NAMES = [
     "Term",
     "TrainResult",
     "TrainSettings",
+    "Types",
+    "Vocabulary",
     "__version__",
-    "annotate",
     "compare",
     "evaluate",
     "find_mentions",

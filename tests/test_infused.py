@@ -93,7 +93,8 @@ def test_texts_and_pairs_become_a_batch_and_states(host: str) -> None:
     infused = infuse_tiny(host)
     batch = infused.batch(TEXTS, PAIRS)
     assert batch["input_ids"].shape[0] == len(TEXTS)
-    assert {"knowledge_boxes", "knowledge_weights", "knowledge_terms"} <= set(batch)
+    knowledge = {"boxes", "weights", "kinds", "spans", "terms", "ties", "tie_weights"}
+    assert {f"knowledge_{part}" for part in knowledge} <= set(batch)
     states = infused.encode(TEXTS, PAIRS)
     assert states.shape == (*batch["input_ids"].shape, 16)
     with torch.no_grad():

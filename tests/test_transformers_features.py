@@ -36,7 +36,7 @@ def test_gradient_checkpointing_gives_the_same_gradients(host: str) -> None:
     found = gradients(infused.model, batch, "token-classification")
     assert found.keys() == expected.keys()
     assert any(name.endswith("gate") for name in found)  # the residual link leads from layer to layer
-    assert any(name.endswith("knowledge.terms") for name in found)
+    assert any(name.endswith("knowledge.term_gates") for name in found)
     for name, gradient in expected.items():
         torch.testing.assert_close(found[name], gradient, atol=1e-12, rtol=1e-9, msg=name)
 

@@ -19,18 +19,18 @@ _NAMES = {
     "infuser.knowledge.vectors.store": ["EntityVectors"],
     "infuser.linking.inference": ["find_mentions"],
     "infuser.linking.mentions": ["Mention", "ScoredCandidate"],
-    "infuser.methods": ["Ernie", "Kam", "Kar"],
+    "infuser.methods": ["Ernie", "Kam", "Kar", "Types"],
     "infuser.methods.spectral": ["Spectral"],
     "infuser.signals": ["Collator"],
     "infuser.sources": ["Candidates", "Correlation", "Entities", "Graph", "KnowledgeBase", "Phrases"],
-    "infuser.sources.annotating": ["Annotated", "annotate"],
     "infuser.tasks.base": ["Task"],
     "infuser.training": ["Evaluation", "Scores", "StepReport", "TrainResult", "TrainSettings", "evaluate", "train"],
-    "infuser.types": ["Annotations", "Candidate", "Link", "Method", "Source", "Span", "Term"],
+    "infuser.types": ["Annotations", "Candidate", "Link", "Method", "Source", "Span", "Term", "Vocabulary"],
 }
 """The public names by the module that holds each; the imports below say the same to type checkers."""
 _HOMES = {name: home for home, names in _NAMES.items() for name in names}
 _MOVED = {
+    "Annotated": "infuser.sources.annotating",
     "AttentionRelations": "infuser.relations.model",
     "Known": "infuser.sources",
     "METHODS": "infuser.registry",
@@ -39,6 +39,7 @@ _MOVED = {
     "Sampling": "infuser.sources",
     "Selective": "infuser.sources",
     "Triple": "infuser.relations.examples",
+    "annotate": "infuser.sources.annotating",
 }
 """What was a public name once, and where it is."""
 
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
     from infuser.methods import Ernie as Ernie
     from infuser.methods import Kam as Kam
     from infuser.methods import Kar as Kar
+    from infuser.methods import Types as Types
     from infuser.methods.spectral import Spectral as Spectral
     from infuser.signals import Collator as Collator
     from infuser.sources import Candidates as Candidates
@@ -68,8 +70,6 @@ if TYPE_CHECKING:
     from infuser.sources import Graph as Graph
     from infuser.sources import KnowledgeBase as KnowledgeBase
     from infuser.sources import Phrases as Phrases
-    from infuser.sources.annotating import Annotated as Annotated
-    from infuser.sources.annotating import annotate as annotate
     from infuser.tasks.base import Task as Task
     from infuser.training import Evaluation as Evaluation
     from infuser.training import Scores as Scores
@@ -85,6 +85,7 @@ if TYPE_CHECKING:
     from infuser.types import Source as Source
     from infuser.types import Span as Span
     from infuser.types import Term as Term
+    from infuser.types import Vocabulary as Vocabulary
 
 
 def __getattr__(name: str) -> object:

@@ -12,7 +12,7 @@ from tiny_infusions import KNOWN_TEXT, infuse_tiny, plain
 from torch import Tensor, nn
 
 from infuser.errors import HostError, InputError
-from infuser.hosts import anatomy_of, hook_blocks, n_blocks, unhook_blocks
+from infuser.hosts import Call, anatomy_of, hook_blocks, n_blocks, unhook_blocks
 from infuser.hosts.blocks import AfterBlock
 
 
@@ -21,7 +21,6 @@ class Spy:
     """Travels through a call, remembers what it passed, and turns the states behind one block around."""
 
     changed: int | None = None
-    n_passed: int = 0
     seen: list[tuple[int, Tensor]] = field(default_factory=list)
 
     def after_block(self, layer: int, states: Tensor) -> Tensor:
@@ -44,7 +43,7 @@ def spied(host: str, head: str = "encoder", **changes: Any) -> Any:
 def test_knowledge_sees_the_states_behind_every_block_in_order(host: str, head: str) -> None:
     model, spy, batch = spied(host, head), Spy(), tokens(host, head)
     with torch.no_grad():
-        out = model(**batch, knowledge=spy, output_hidden_states=True)
+        out = model(**batch, knowledge=Call({"spy": spy}), output_hidden_states=True)
     assert [layer for layer, _ in spy.seen] == [0, 1, 2] == list(range(n_blocks(model)))
     if host != "modernbert":  # a norm follows its last block
         assert all(torch.equal(s, h) for (_, s), h in zip(spy.seen, out.hidden_states[1:], strict=True))
@@ -56,8 +55,8 @@ def test_knowledge_sees_the_states_behind_every_block_in_order(host: str, head: 
 def test_what_knowledge_makes_of_the_states_goes_on_to_the_next_block(host: str) -> None:
     model, batch, before, after = spied(host), tokens(host), Spy(), Spy(changed=1)
     with torch.no_grad():
-        plainly = model(**batch, knowledge=before)[0]
-        changed = model(**batch, knowledge=after)[0]
+        plainly = model(**batch, knowledge=Call({"spy": before}))[0]
+        changed = model(**batch, knowledge=Call({"spy": after}))[0]
         assert torch.equal(model(**batch)[0], plainly)
     same = [torch.equal(one, other) for (_, one), (_, other) in zip(before.seen, after.seen, strict=True)]
     assert same == [True, True, False]
@@ -70,7 +69,7 @@ def test_layers_that_share_their_weights_are_counted_in_every_call(groups: int) 
     assert n_blocks(model) == 3 * groups
     for _ in range(2):
         spy = Spy()
-        model(**tokens("albert"), knowledge=spy)
+        model(**tokens("albert"), knowledge=Call({"spy": spy}))
         assert [layer for layer, _ in spy.seen] == list(range(3 * groups))
 
 
@@ -78,7 +77,7 @@ def test_layers_that_share_their_weights_are_counted_in_every_call(groups: int) 
 def test_only_the_blocks_that_were_asked_for_are_hooked_and_all_can_be_unhooked(host: str) -> None:
     model, spy = tiny_host(host, num_hidden_layers=3), Spy()
     hook_blocks(model, {1})
-    model(**tokens(host), knowledge=spy)
+    model(**tokens(host), knowledge=Call({"spy": spy}))
     shared = anatomy_of(model).shared  # one module is all of them
     assert [layer for layer, _ in spy.seen] == ([0, 1, 2] if shared else [1])
     unhook_blocks(model)
@@ -105,9 +104,9 @@ def test_texts_packed_without_padding_are_refused(inside: Any) -> None:
     block = Packed()
     block.register_forward_hook(AfterBlock(0), with_kwargs=True)
     with pytest.raises(InputError, match=r"shape \(9, 16\).*'sdpa'"):
-        block(torch.zeros(9, 16), knowledge=Spy())
+        block(torch.zeros(9, 16), knowledge=Call({"spy": Spy()}))
     spy = Spy(changed=0)
     given = torch.rand(2, 9, 16)
-    told = block(given, knowledge=spy)
+    told = block(given, knowledge=Call({"spy": spy}))
     assert isinstance(told, tuple) is isinstance(inside(given), tuple)
     assert torch.equal(told[0] if isinstance(told, tuple) else told, given.flip(-1)) and len(spy.seen) == 1

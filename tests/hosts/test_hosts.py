@@ -15,6 +15,7 @@ from infuser.hosts import (
     HOSTS as DESCRIBED,
 )
 from infuser.hosts import (
+    Call,
     anatomy_of,
     attentions,
     check_plugged_in,
@@ -30,6 +31,8 @@ SMALL = {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "i
 
 class Spy(nn.Module):
     """Stands where a method's layer stands, attends to nothing and remembers the first call."""
+
+    method = "spy"
 
     def __init__(self) -> None:
         super().__init__()
@@ -72,7 +75,7 @@ def test_knowledge_travels_in_the_call_to_the_attention_of_every_host_and_head(h
     if head == "multiple-choice":
         batch = {name: tensor[None] for name, tensor in batch.items()}
     message = object()
-    model(**batch, knowledge=message)
+    model(**batch, knowledge=Call({"spy": message}))
     assert spy.seen["knowledge"] is message
     assert spy.n_calls == (model.config.num_hidden_layers if anatomy_of(model).shared else 1)
     # the mask arrives too, and is True where attention is allowed
@@ -97,7 +100,7 @@ def test_terms_enter_the_first_layer_like_a_text_of_their_own(host: str) -> None
     model, spy = spied(host)
     ids = torch.tensor([[7, 8, 9, 10], [20, 21, 22, 23]])
     with torch.no_grad():
-        model(input_ids=ids, knowledge="some")
+        model(input_ids=ids, knowledge=Call({"spy": "some"}))
         layers = list(terms_for_layers(model, ids, torch.zeros(2, dtype=torch.long)))
     assert len(layers) == len(attentions(model))
     for ours, theirs in zip(layers[0], (spy.seen["key"], spy.seen["value"]), strict=True):
@@ -109,7 +112,7 @@ def test_rotated_terms_begin_where_their_text_begins() -> None:
     model, spy = spied("modernbert")
     ids = torch.tensor([[7, 8, 9, 10]])
     with torch.no_grad():
-        model(input_ids=ids, position_ids=torch.arange(5, 9)[None], knowledge="some")
+        model(input_ids=ids, position_ids=torch.arange(5, 9)[None], knowledge=Call({"spy": "some"}))
         keys, _ = next(terms_for_layers(model, ids, torch.tensor([5])))
         at_zero, _ = next(terms_for_layers(model, ids, torch.tensor([0])))
     torch.testing.assert_close(keys, spy.seen["key"], atol=1e-12, rtol=0)

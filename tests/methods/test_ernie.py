@@ -15,7 +15,7 @@ from methods.ernie_reference import entities_of, forward
 from miniatures import Repeats, tiny_host, tiny_tokenizer
 from tiny_infusions import KNOWN_TEXT, Meanings, answer, infuse_tiny, loss, plain, real_part, shake, tiny_base
 from torch import Tensor
-from transformers import BertConfig, BertModel
+from transformers import BertConfig, BertModel, PreTrainedModel
 
 import infuser
 from infuser import Candidates, EntityVectors, Ernie, KnowledgeBase
@@ -23,6 +23,7 @@ from infuser.errors import InputError, SourceError
 from infuser.hosts import is_new_weight
 from infuser.methods.entity_reader import BatchMentions, Trace
 from infuser.methods.ernie import EntityStream, align_entities
+from infuser.types import Vocabulary
 
 TEXTS = [KNOWN_TEXT, "cheap medicine", "buy glipizide near the old bridge"]
 PAIRS = ["the bridge of the town", None, "a pharmacy in the city of Bern"]
@@ -32,6 +33,10 @@ def infuse_bert(*, shaken: bool = True, host: dict[str, Any] | None = None, **ch
     """Return a tiny BERT of four blocks with fusions between them, for two knowledge bases."""
     settings = {"first_layer": 0, **changes}
     return infuse_tiny("bert", method=Ernie(**settings), shaken=shaken, **{"num_hidden_layers": 4, **(host or {})})
+
+
+def attach(method: Ernie, host: PreTrainedModel, sources: list[Any]) -> None:
+    method.attach(host, sources=sources, vocabulary=Vocabulary.of(sources))
 
 
 def states_of(infused: infuser.Infused, batch: dict[str, Tensor]) -> Tensor:
@@ -227,7 +232,7 @@ def test_fusions_stand_behind_the_upper_half_of_the_blocks() -> None:
 def test_the_number_of_new_weights_follows_the_settings() -> None:
     hidden, size, inner = 16, 8, 5
     host = tiny_host("bert", num_hidden_layers=3)
-    Ernie(first_layer=0, inner=inner).attach(host, sources=[tiny_base()])
+    attach(Ernie(first_layer=0, inner=inner), host, [tiny_base()])
     attention = 4 * size * size + 3 * size + 2 * size  # one bias less, and the norm
     words = hidden * inner + inner + size * inner + inner * hidden + hidden + 2 * hidden + 1  # and the gate
     back = inner * size + size + 2 * size  # not behind the last fusion
@@ -238,7 +243,7 @@ def test_the_number_of_new_weights_follows_the_settings() -> None:
 def test_bert_base_gets_as_many_new_weights_as_the_docs_say() -> None:
     with torch.device("meta"):
         host = BertModel(BertConfig())
-        Ernie().attach(host, sources=[tiny_base(dim=100)])
+        attach(Ernie(), host, [tiny_base(dim=100)])
     assert sum(weight.numel() for name, weight in host.named_parameters() if is_new_weight(name)) == 8_185_626
 
 
@@ -287,16 +292,21 @@ def test_a_setting_out_of_range_is_named(changes: dict[str, Any], told: str) -> 
 
 def test_a_first_layer_without_a_block_above_is_refused() -> None:
     with pytest.raises(InputError, match=r"first_layer=1.*this host has 2. Choose a first_layer from 0 to 0"):
-        Ernie(first_layer=1).attach(tiny_host("bert"), sources=[tiny_base()])
+        attach(Ernie(first_layer=1), tiny_host("bert"), [tiny_base()])
     with pytest.raises(InputError, match="only one"):
-        Ernie().attach(tiny_host("bert", num_hidden_layers=1), sources=[tiny_base()])
+        attach(Ernie(), tiny_host("bert", num_hidden_layers=1), [tiny_base()])
 
 
 def test_sources_without_vectors_are_refused() -> None:
-    with pytest.raises(SourceError, match="Ernie puts entities inside an encoder, but Repeats has no entity vectors"):
-        Ernie().attach(tiny_host("bert"), sources=[tiny_base(), Repeats()])
-    with pytest.raises(SourceError, match="Meanings has no entity vectors"):
-        Ernie().attach(tiny_host("bert"), sources=[Meanings()])
+    def put_in(*sources: Any) -> None:
+        infuser.infuse(tiny_host("bert"), Ernie(), sources=sources, tokenizer=tiny_tokenizer("bert"))
+
+    with pytest.raises(SourceError, match="ernie puts entities inside an encoder, but Repeats has no entity vectors"):
+        put_in(tiny_base(), Repeats())
+    with pytest.raises(SourceError, match=r"Meanings has no entity vectors.*Types\(\)"):
+        put_in(Meanings())
+    with pytest.raises(SourceError, match=r"Ernie puts entities .* none of the sources has entity vectors"):
+        attach(Ernie(), tiny_host("bert"), [Meanings()])
 
 
 # Two knowledge bases, saving, loading.

@@ -11,7 +11,7 @@ from transformers import PreTrainedTokenizerFast
 
 from infuser.errors import InputError
 from infuser.signals.align import Aligned, align, token_ranges
-from infuser.types import Annotations, Link, Span, Term, join_pair
+from infuser.types import OTHER, Annotations, Link, Span, Term, Vocabulary, join_pair
 
 PIECES = (
     *("Bern", "glipizide", "the", "river", "naïve", "a_b", "x1", "don't", "Zürich", "-", ".", "(", "１２", "ﬁn"),
@@ -37,10 +37,14 @@ def encode(tokenizer: PreTrainedTokenizerFast, text: str, pair: str | None, **op
 
 
 def align_with(
-    tokenizer: PreTrainedTokenizerFast, found: list[Annotations], text: str, pair: str | None = None
+    tokenizer: PreTrainedTokenizerFast,
+    found: list[Annotations],
+    text: str,
+    pair: str | None = None,
+    vocabulary: Vocabulary | None = None,
 ) -> Aligned:
     encoding = encode(tokenizer, text, pair)
-    return align(found, text, pair, encoding["offsets"], encoding["sequence_ids"])
+    return align(found, text, pair, encoding["offsets"], encoding["sequence_ids"], vocabulary)
 
 
 def tied(text: str, *words: str, weight: float = 1.0) -> Annotations:
@@ -233,8 +237,39 @@ def test_terms_take_turns_between_sources_and_stand_once():
     second = Annotations(text, spans, terms=(Term("town", ((1, 1.0), (0, 0.0))), Term("lake", ((0, 1.0),))))
     aligned = align_with(TOKENIZER["wordpiece"], [first, second], text)
     assert aligned.terms == ["lake", "town", "shop"]
-    assert aligned.ties == [(0, 2, 3, 0), (1, 2, 3, 1), (0, 1, 2, 2), (1, 1, 2, 0)]
+    assert aligned.ties == [(0, 0, 2, 3, 0), (1, 0, 2, 3, 1), (0, 0, 1, 2, 2), (1, 0, 1, 2, 0)]
     assert aligned.tie_weights == [0.5, 1.0, 0.25, 1.0]
+
+
+def test_spans_links_and_ties_carry_the_numbers_of_their_types_and_relations():
+    text = "buy drug in city"
+    spans = (Span(0, 3), Span(4, 8, "drug"), Span(12, 16, "city"), Span(9, 11, "unheard of"))
+    links = (Link(1, 1), Link(1, 2, 0.5, "sold in"), Link(2, 2, relation="sold in"), Link(3, 3), Link(0, 1, 1.0, "new"))
+    terms = (Term("shop", ((2, 0.5),), "sold in"), Term("lake", ((1, 1.0),), "new"))
+    found = Annotations(text, spans, links, terms)
+    vocabulary = Vocabulary(((OTHER,), ("city", "drug", OTHER)), ((OTHER,), ("near", "sold in", OTHER)))
+    aligned = align_with(TOKENIZER["wordpiece"], [Annotations(text), found], text, None, vocabulary)
+    assert aligned.spans == [(1, 2, 1, 2), (1, 1, 2, 3), (1, 0, 4, 5), (1, 2, 3, 4)]
+    # a span tied to itself says its type; other links say their relation, numbered behind the three types
+    assert aligned.kinds == [1, 3 + 1, 0, 2, 3 + 2]
+    assert aligned.ties == [(1, 1, 4, 5, 0), (1, 2, 2, 3, 1)]
+
+
+def test_without_a_vocabulary_all_spans_are_of_one_type_and_all_links_of_one_relation():
+    text = "buy drug"
+    found = Annotations(text, (Span(0, 3, "verb"), Span(4, 8, "drug")), (Link(0, 0), Link(0, 1, relation="takes")))
+    aligned = align_with(TOKENIZER["wordpiece"], [found], text)
+    assert aligned.spans == [(0, 0, 1, 2), (0, 0, 2, 3)]
+    assert aligned.kinds == [0, 1]
+
+
+def test_spans_without_links_or_terms_are_typed_too_and_those_without_tokens_left_out():
+    text = "buy drug"
+    found = Annotations(text, (Span(3, 4, "drug"), Span(4, 8, "drug")))
+    vocabulary = Vocabulary((("drug", OTHER),), ((OTHER,),))
+    aligned = align_with(TOKENIZER["wordpiece"], [found], text, None, vocabulary)
+    assert aligned.spans == [(0, 0, 2, 3)]
+    assert (aligned.boxes, aligned.kinds, aligned.ties) == ([], [], [])
 
 
 @pytest.mark.parametrize("text", ["", "   ", "\n\n", "\u200d", "\u0301"])
@@ -306,7 +341,7 @@ def test_spans_alone_cover_the_same_tokens(kind, text, pair, side, max_length, d
     assert found == [(min(one), max(one) + 1) if one else None for one in covered]
 
 
-def test_spans_alone_are_found_without_links_where_annotations_would_be_skipped(tokenizer):
+def test_spans_alone_are_found_as_those_of_annotations_without_links(tokenizer):
     text = "Bern lies near Bern"
     spans = [Span(0, 4), Span(15, 19), Span(4, 5), Span(9, 9)]
     encoding = encode(tokenizer, text, None)
@@ -315,7 +350,7 @@ def test_spans_alone_are_found_without_links_where_annotations_would_be_skipped(
     assert found[2:] == [None, None]
     assert align(
         [Annotations(text, tuple(spans))], text, None, encoding["offsets"], encoding["sequence_ids"]
-    ).ranges == [[]]
+    ).ranges == [found]
     assert token_ranges([], text, None, encoding["offsets"], encoding["sequence_ids"]) == []
 
 

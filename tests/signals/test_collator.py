@@ -11,8 +11,9 @@ from torch.utils.data import DataLoader
 
 from infuser.errors import InputError, SourceError
 from infuser.signals.collator import Collator
-from infuser.signals.maps import draw_maps
-from infuser.types import Annotations, Link, Span, Term
+from infuser.signals.maps import draw_maps, draw_ties
+from infuser.sources import Entities
+from infuser.types import OTHER, Annotations, Link, Span, Term, Vocabulary
 
 SOURCES = (Repeats(), Repeats(0.5, term="lake"))
 EXAMPLES = [
@@ -23,15 +24,21 @@ EXAMPLES = [
 
 
 def maps_of(batch, n_channels=2):
-    terms = batch.get("knowledge_terms")
-    return draw_maps(
+    """Return the maps of a batch, with the pieces of its terms as further columns."""
+    n_tokens = batch["input_ids"].shape[-1]
+    maps = draw_maps(
         batch["knowledge_boxes"],
         batch["knowledge_weights"],
         n_channels=n_channels,
-        n_tokens=batch["input_ids"].shape[-1],
-        n_terms=0 if terms is None else terms.shape[-1],
+        n_tokens=n_tokens,
         valid=batch["attention_mask"],
     )
+    if "knowledge_terms" not in batch:
+        return maps
+    sizes = {"n_tokens": n_tokens, "n_pieces": batch["knowledge_terms"].shape[-1]}
+    ties, weights = batch["knowledge_ties"], batch["knowledge_tie_weights"]
+    beside = [draw_ties(ties, weights, source=channel, **sizes) for channel in range(n_channels)]
+    return torch.cat([maps, torch.stack(beside, dim=1)], dim=-1)
 
 
 def same(left, right):
@@ -59,24 +66,53 @@ def test_company_does_not_change_the_maps_of_an_example(kind, padding_side):
     assert together[0].any()
 
 
-def test_a_batch_carries_boxes_weights_and_terms(wordpiece):
+def test_a_batch_carries_boxes_spans_and_terms(wordpiece):
     text = "the glipizide the"
     batch = Collator(wordpiece, SOURCES).encode([text, "a lake"])
-    assert batch["knowledge_boxes"].tolist() == [
-        [[0, 1, 2, 8, 9], [1, 1, 2, 8, 9], [1, 2, 8, 10, 11]],
-        [[-1, 0, 0, 0, 0]] * 3,
+    assert batch["knowledge_boxes"].tolist() == [[[0, 1, 2, 8, 9], [1, 1, 2, 8, 9]], [[-1, 0, 0, 0, 0]] * 2]
+    assert batch["knowledge_weights"].tolist() == [[1.0, 0.5], [0.0, 0.0]]
+    assert batch["knowledge_kinds"].tolist() == [[1, 1], [0, 0]]  # the one relation, behind the one type
+    spans = [[1, 2], [2, 8], [8, 9]]
+    assert batch["knowledge_spans"].tolist() == [
+        [[source, 0, *span] for source in (0, 1) for span in spans],
+        [[0, 0, 1, 2], [0, 0, 2, 3], [1, 0, 1, 2], [1, 0, 2, 3], [0, 0, 0, 0], [0, 0, 0, 0]],
     ]
-    assert batch["knowledge_weights"].tolist() == [[1.0, 0.5, 0.25], [0.0, 0.0, 0.0]]
-    assert batch["knowledge_terms"].tolist() == [wordpiece.convert_tokens_to_ids(["lake"]), [-1]]
-    assert batch["knowledge_boxes"].dtype == batch["knowledge_terms"].dtype == torch.int64
-    assert batch["knowledge_weights"].dtype == torch.float32
+    assert batch["knowledge_terms"].tolist() == [wordpiece.convert_tokens_to_ids(["lake"]), [0]]
+    assert batch["knowledge_ties"].tolist() == [[[1, 0, 2, 8, 0, 1]], [[0, 0, 0, 0, 0, 0]]]
+    assert batch["knowledge_tie_weights"].tolist() == [[0.25], [0.0]]
+    weights = {name for name in batch if name.endswith("weights")}
+    assert all(batch[name].dtype == (torch.float32 if name in weights else torch.int64) for name in batch)
+
+
+def test_types_and_relations_are_numbered_by_the_vocabulary_of_the_model_not_by_that_of_the_sources(wordpiece):
+    source = Entities({"Bern": "city", "lake": "water", "shop": "place"}, n_terms=1)
+    assert Vocabulary.of([source]).types[0][-1] == OTHER
+    vocabulary = Vocabulary((("water", "city", OTHER),), (("unused", "type", OTHER),), with_terms=True)
+    batch = Collator(wordpiece, [source], vocabulary=vocabulary).encode(["shop Bern lake"])
+    kinds = {tuple(span[2:]): span[1] for span in batch["knowledge_spans"][0].tolist()}
+    assert [kinds[place] for place in sorted(kinds)] == [2, 1, 0]  # a type that the model does not know is another one
+    assert set(batch["knowledge_ties"][0, :, 1].tolist()) == {1}
+
+
+def test_ties_name_the_pieces_of_their_term_among_those_of_all_terms(wordpiece):
+    text = "buy medicine"
+    terms = (Term("gliglipizide", ((0, 1.0),)), Term("lake", ((1, 0.5), (0, 0.25))))
+    found = Annotations(text, (Span(0, 3), Span(4, 12)), terms=terms)
+    batch = Collator(wordpiece, [Repeats()])([{"text": text, "annotations": (found,)}])
+    n_long = len(wordpiece.tokenize("gliglipizide"))
+    ends = [range_.tolist() for range_ in batch["knowledge_ties"][0, :, 4:]]
+    assert ends == [[0, n_long], [n_long, n_long + 1], [n_long, n_long + 1]]
+    assert [tie[2:4] for tie in batch["knowledge_ties"][0].tolist()] == [[1, 2], [2, 3], [1, 2]]
+    assert batch["knowledge_tie_weights"].tolist() == [[1.0, 0.5, 0.25]]
 
 
 def test_a_batch_in_which_nothing_was_found_still_carries_the_keys(tokenizer):
-    batch = Collator(tokenizer, SOURCES).encode(["a lake", ""])
+    batch = Collator(tokenizer, [Entities({"Bern": "city"}, n_terms=1)]).encode(["a lake", ""])
     assert batch["knowledge_boxes"].tolist() == [[[-1, 0, 0, 0, 0]]] * 2
     assert batch["knowledge_weights"].tolist() == [[0.0]] * 2
-    assert "knowledge_terms" not in batch
+    assert batch["knowledge_kinds"].tolist() == [[0]] * 2
+    assert batch["knowledge_spans"].tolist() == [[[0, 0, 0, 0]]] * 2
+    assert "knowledge_terms" not in batch and "knowledge_ties" not in batch
 
 
 def test_without_sources_there_is_no_knowledge_in_the_batch(wordpiece):
@@ -288,7 +324,7 @@ def test_one_string_is_one_text(wordpiece):
 def test_batches_hold_what_the_host_reads(host):
     tokenizer = tiny_tokenizer(host)
     batch = Collator(tokenizer, SOURCES).encode(["the river the"])
-    knowledge = {"knowledge_boxes", "knowledge_weights"}
+    knowledge = {name for name in batch if name.startswith("knowledge_")}
     assert set(batch) - knowledge == set(tokenizer.model_input_names)
 
 

@@ -15,6 +15,7 @@ from scipy.stats import chisquare
 
 from infuser.errors import SourceError
 from infuser.sources import Candidates, Entities, Graph, KnowledgeBase, Sampling
+from infuser.sources.annotating import annotate
 from infuser.types import Annotations, Link, Span, Term, keep_spans
 
 TEXT = "a b c d"
@@ -81,9 +82,7 @@ def test_counts_come_from_numbers_from_folders_or_from_the_source_itself(tmp_pat
     candidates.finder.store.save(tmp_path / "meant")
     assert Sampling(tmp_path / "meant").select([found], Entities({"x": "y"}))[0].odds == (2.5, 2.5)
 
-    import infuser
-
-    notes = infuser.annotate(["Bern"] * 100 + ["Berne"], [candidates], tmp_path / "notes")
+    notes = annotate(["Bern"] * 100 + ["Berne"], [candidates], tmp_path / "notes")
     assert notes.frequencies()["Q70"] == 101
     assert Sampling(tmp_path / "notes").select([found], Entities({"x": "y"}))[0].odds == (2.5, 2.5)
     assert Sampling({"Q70": 3}).select([found], candidates)[0].odds == (3.5, 3.5)

@@ -20,6 +20,7 @@ from infuser.errors import InputError, SourceError
 from infuser.experiments.placebo import shuffle
 from infuser.linking.masking import Masking, MaskingCollator
 from infuser.sources import Known, Sampling, Selective
+from infuser.sources.annotating import annotate
 from infuser.sources.annotating.cache import CachedSource, flush_caches, with_cache
 from infuser.sources.annotating.columns import SourceColumn, encode
 from infuser.sources.annotating.fingerprints import fingerprint
@@ -142,7 +143,7 @@ def test_odds_survive_files_the_placebo_and_caches(tmp_path: Path) -> None:
     column = SourceColumn(encode(found))
     assert [column.read(row, text) for row, text in enumerate(texts)] == found
     assert encode(GRAPH.annotate(texts)).type.get_field_index("odds") == -1  # as it was before there were odds
-    notes = infuser.annotate(texts, [source], tmp_path / "notes", cache=tmp_path / "cache")
+    notes = annotate(texts, [source], tmp_path / "notes", cache=tmp_path / "cache")
     assert [notes.annotations(place)[0] for place in range(3)] == found
     shuffled = shuffle([(one,) for one in found])
     assert sorted(sorted(one.odds) for (one,) in shuffled) == sorted(sorted(one.odds) for one in found)

@@ -91,28 +91,37 @@ def test_knowledge_about_a_masked_word_goes_with_it():
     infused = infuse_tiny("bert", "masked-lm", "kam")
     collator = infused.collator()
     known = collator(EXAMPLES)
-    n_tokens, forgotten = known["input_ids"].shape[1], 0
+    forgotten = {"boxes": 0, "spans": 0, "ties": 0}
     for epoch in range(10):
         batch = MaskedTexts(collator).for_epoch(epoch)(EXAMPLES)
         for row, chosen in enumerate(masked(batch)):
-            tied: set[int] = set()
-            for box, weight, before, its_weight in zip(
-                batch["knowledge_boxes"][row].tolist(),
-                batch["knowledge_weights"][row].tolist(),
-                known["knowledge_boxes"][row].tolist(),
-                known["knowledge_weights"][row].tolist(),
-                strict=True,
+            for (box, weight), (before, its_weight) in zip(
+                weighed(batch, "boxes", row), weighed(known, "boxes", row), strict=True
             ):
                 _, top, bottom, left, right = before
                 if chosen[top:bottom].any() or chosen[left:right].any():
                     assert (box[0], weight) == (-1, 0.0)
-                    forgotten += 1
+                    forgotten["boxes"] += 1
                 else:
                     assert (box, weight) == (before, its_weight)
-                    tied |= set(range(left - n_tokens, right - n_tokens))
-            terms, before = batch["knowledge_terms"][row].tolist(), known["knowledge_terms"][row].tolist()
-            assert terms == [term if place in tied else -1 for place, term in enumerate(before)]
-    assert forgotten > 10
+            for part in ("spans", "ties"):
+                for (left, weight), (before, its_weight) in zip(
+                    weighed(batch, part, row), weighed(known, part, row), strict=True
+                ):
+                    _, _, start, end, *_ = before
+                    if chosen[start:end].any():
+                        assert (set(left), weight) == ({0}, 0.0)
+                        forgotten[part] += 1
+                    else:
+                        assert (left, weight) == (before, its_weight)
+    assert min(forgotten.values()) > 10, forgotten
+
+
+def weighed(batch: dict[str, torch.Tensor], part: str, row: int) -> list[tuple[list[int], float]]:
+    """Return the boxes, spans or ties of one text with their weights; spans have none."""
+    weights = {"boxes": "knowledge_weights", "ties": "knowledge_tie_weights"}
+    found = batch[f"knowledge_{part}"][row].tolist()
+    return list(zip(found, batch[weights[part]][row].tolist() if part in weights else [0.0] * len(found), strict=True))
 
 
 def weights_after(
