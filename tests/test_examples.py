@@ -82,6 +82,7 @@ SAID = {
     "spectral": ["the penalty shrank them: True", "Trainer logs the penalty: True"],
     "train": ["best auc on dev", "asked again, it trained for 0 steps"],
     "trainer": ["test AUC"],
+    "typed_names": ["types: ['bakery', 'florist', 'garage', 'other', 'pharmacy']"],
 }
 """What each example says when all goes well."""
 EXTRAS = {"attention_view": "bertviz", "lora": "peft", "sentence_vectors": "sentence_transformers"}
@@ -147,6 +148,12 @@ def test_examples_learn_from_the_graph_what_no_text_tells(told: dict[str, dict[s
     compared = said_by(told, "compare")
     plain, kam, placebo = (number_in(rf"\| {arm} \| ([\d.]+)", compared) for arm in ("plain", "kam", "placebo"))
     assert kam > plain + 0.15 and kam > placebo + 0.15
+
+
+@pytest.mark.slow
+def test_types_say_what_products_are_that_no_text_has_shown(told: dict[str, dict[str, str]]) -> None:
+    said = said_by(told, "typed_names")
+    assert number_in(r"with types: accuracy ([\d.]+)", said) > number_in(r"without: accuracy ([\d.]+)", said) + 0.3
 
 
 @pytest.mark.slow
@@ -221,9 +228,10 @@ def test_the_reference_lists_the_members_of_infused() -> None:
         ("methods/kar.md", infuser.Kar),
         ("methods/selective.md", Sampling),
         ("methods/spectral.md", Spectral),
+        ("methods/types.md", infuser.Types),
         ("guides/training.md", infuser.TrainSettings),
     ],
-    ids=["ernie", "kam", "kar", "selective", "spectral", "training"],
+    ids=["ernie", "kam", "kar", "selective", "spectral", "types", "training"],
 )
 def test_a_page_lists_all_settings_with_their_defaults(page: str, settings: Any) -> None:
     listed = [(row[0].strip("`"), row[1].strip("`").replace('"', "'")) for row in rows_under(page, "setting")]
@@ -243,7 +251,7 @@ def test_the_page_of_attention_relations_lists_its_settings() -> None:
 def test_methods_share_their_headings() -> None:
     expected = ["What it does", "Paper", "When to use it", "What it needs", "Settings", "Example", "How it compares"]
     pages = [page for page in (DOCS / "methods").glob("*.md") if page.name != "index.md"]
-    methods = {name for name in METHODS if METHODS[name].__module__.startswith("infuser.")}
+    methods = {name for name in METHODS if METHODS[name].__module__.startswith("infuser.")} - {"together"}
     assert {page.stem for page in pages} == methods | {
         "selective",
         "spectral",

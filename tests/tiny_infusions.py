@@ -15,11 +15,33 @@ from transformers import PreTrainedModel
 import infuser
 from infuser import Candidates, EntityVectors, KnowledgeBase
 from infuser.hosts import is_new_weight
+from infuser.methods import Kar, Together, Types
+from infuser.methods.together import methods_of
 from infuser.registry import METHODS
 from infuser.types import Annotations, Method, Source
 
 ENTITY_METHODS = ("kar", "ernie")
 """Methods that read knowledge bases; all others read maps."""
+
+VARIANTS: dict[str, Method] = {
+    "types-names": Types(vectors="names"),
+    "types-both": Types(vectors="both"),
+    "types+kar": Together((Types(), Kar())),
+}
+"""Methods with other settings than their usual ones, which promise the same."""
+
+
+def method_called(name: str) -> Method:
+    """Return one of `VARIANTS`, or a registered method with its usual settings."""
+    made: Method = VARIANTS[name] if name in VARIANTS else METHODS[name]()
+    return made
+
+
+def reads_entities(method: str | Method) -> bool:
+    """Tell whether a method needs knowledge bases."""
+    parts = methods_of(method_called(method) if isinstance(method, str) else method)
+    return any(METHODS.name_of(part) in ENTITY_METHODS for part in parts)
+
 
 KNOWN_TEXT = "the old bridge of the old town lies on the river"
 """Its words repeat, so the sources of these tests know something about it."""
@@ -75,8 +97,7 @@ def tiny_base(name: str = "base", *, dim: int = 8, seed: int = 0) -> KnowledgeBa
 
 def sources_for(method: str | Method, *, terms: bool = True) -> list[Source]:
     """Return two sources that a method can read: knowledge bases for those that need entities, else maps."""
-    name = method if isinstance(method, str) else METHODS.name_of(method)
-    if name in ENTITY_METHODS:
+    if reads_entities(method):
         return [tiny_base("places"), tiny_base("things", dim=6, seed=1)]
     return tiny_sources(terms=terms)
 
@@ -100,7 +121,7 @@ def infuse_tiny(
     torch.manual_seed(0)  # some methods start at random where that changes nothing
     infused = infuser.infuse(
         model,
-        METHODS[method]() if isinstance(method, str) else method,
+        method_called(method) if isinstance(method, str) else method,
         sources=sources_for(method, terms=terms),
         tokenizer=tiny_tokenizer(host, padding_side=padding_side),
     )

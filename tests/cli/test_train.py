@@ -13,8 +13,9 @@ from cli.commands import COLUMNS, error_of, run_command, save_checkpoint, write_
 from cli.small_linkers import save_linker, write_knowledge
 
 import infuser
+from infuser.methods.together import name_of
 from infuser.registry import METHODS
-from infuser.sources import Graph, Selective
+from infuser.sources import Graph, KnowledgeBase, Selective
 from infuser.tasks.splitting import subset
 
 
@@ -219,6 +220,34 @@ def test_entities_of_a_knowledge_base_are_put_inside_by_name(
     alone = error_of(*common, *base[:4], "--out", tmp_path / "other")
     assert f"--method {method} reads a knowledge base: give --candidates DIR and --vectors DIR" in alone
     assert "kam reads links between words" in error_of(*common, *base[2:], "--out", tmp_path / "other")
+    graph = ("--graph", task / "triples.tsv")
+    assert "give --candidates DIR and --vectors DIR, alone" in error_of(
+        *common, *base, *graph, "--out", tmp_path / "other"
+    )
+
+
+@pytest.mark.slow
+def test_methods_are_trained_together_and_named_by_their_parts(checkpoint: Path, task: Path, tmp_path: Path) -> None:
+    common = ("train", checkpoint, task / "train.csv", *COLUMNS, "--graph", task / "triples.tsv", "--epochs", 1)
+    run_command(*common, "--method", "types+kam", "--out", tmp_path / "run")
+    infused = infuser.load(tmp_path / "run" / "model")
+    assert name_of(infused.method) == "types+kam"
+    assert json.loads((tmp_path / "run" / "train.json").read_text())["made_with"]["arm"] == "types+kam"
+    assert infused.vocabulary.types[0][-1] == "other" and len(infused.vocabulary.relations[0]) > 1
+
+    candidates, vectors = write_knowledge(tmp_path)
+    base = ("--candidates", candidates, "--vectors", vectors)
+    run_command(*common, "--method", "types+kar", *base, "--out", tmp_path / "both")
+    assert [type(source) for source in infuser.load(tmp_path / "both" / "model").sources] == [Graph, KnowledgeBase]
+
+    def error(*options: object) -> str:
+        return " ".join(error_of(*common, *options, "--out", tmp_path / "other").split())
+
+    assert "--method types+kamm: no method is called 'kamm'. Did you mean 'kam'?" in error("--method", "types+kamm")
+    assert "types+kam reads mentions and links between words" in error("--method", "types+kam", *base)
+    assert "--method types+kar reads a knowledge base: give --candidates DIR and --vectors DIR." in error(
+        "--method", "types+kar"
+    )
 
 
 def test_another_selection_in_the_same_file_is_another_run(checkpoint: Path, task: Path, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import copy
 import dataclasses
 import itertools
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -20,15 +21,17 @@ import torch
 from miniatures import HEADS, HOSTS, N_POSITIONS, every_host_and_head, tiny_host, tiny_tokenizer
 from safetensors.torch import save_file
 from tiny_infusions import (
-    ENTITY_METHODS,
     KNOWN_TEXT,
+    VARIANTS,
     answer,
     examples,
     holds_knowledge,
     infuse_tiny,
     loss,
+    method_called,
     per_token,
     plain,
+    reads_entities,
     real_part,
     shake,
 )
@@ -39,22 +42,48 @@ import infuser
 from infuser.errors import InputError
 from infuser.hosts import is_new_weight
 from infuser.methods import kam, kam_scores
+from infuser.methods.together import name_of
 from infuser.registry import METHODS
 from infuser.signals.candidates import bases_among
 from infuser.types import GivesUpBases, HasBases, HasLinkers, Method
 
-CLAIMS: dict[str, set[type]] = {"kam": set(), "kar": {HasBases, HasLinkers, GivesUpBases}, "ernie": {HasBases}}
+CLAIMS: dict[str, set[type]] = {
+    "types": set(),
+    "kam": set(),
+    "kar": {HasBases, HasLinkers, GivesUpBases},
+    "ernie": {HasBases},
+    "together": set(),
+}
 """What each method offers beyond `attach` and `detach`."""
 
-every_method = pytest.mark.parametrize("method", list(METHODS))
-everywhere = pytest.mark.parametrize(("host", "head"), every_host_and_head())
+VARIED_HOSTS = ("bert", "albert", "modernbert")
+"""Where the variants are tried: one of each kind of block."""
+
+every_method = pytest.mark.parametrize("method", [*METHODS, *VARIANTS])
+every_registered_method = pytest.mark.parametrize("method", list(METHODS))
+everywhere = pytest.mark.parametrize(
+    ("host", "head", "method"),
+    [
+        (host, head, method)
+        for (host, head), method in itertools.product(every_host_and_head(), [*METHODS, *VARIANTS])
+        if method in METHODS or host in VARIED_HOSTS
+    ],
+)
+on_every_host = pytest.mark.parametrize(
+    ("host", "method"),
+    [
+        (host, method)
+        for host, method in itertools.product(HOSTS, [*METHODS, *VARIANTS])
+        if method in METHODS or host in VARIED_HOSTS
+    ],
+)
 
 
 def test_the_methods_are_registered() -> None:
-    assert {"ernie", "kam", "kar"} <= set(METHODS)
+    assert {"ernie", "kam", "kar", "together", "types"} <= set(METHODS)
 
 
-@every_method
+@every_registered_method
 def test_a_method_offers_what_it_claims_and_the_rest_is_a_clear_error(method: str) -> None:
     infused = infuse_tiny("bert", method=method)
     offered = {protocol for protocol in (HasBases, HasLinkers, GivesUpBases) if isinstance(infused.method, protocol)}
@@ -69,7 +98,7 @@ def test_a_method_offers_what_it_claims_and_the_rest_is_a_clear_error(method: st
         left = infused.without(names[0])
         assert [base.name for base in bases_among(left.sources).values()] == names[1:]
     else:
-        with pytest.raises(InputError, match=f"{type(infused.method).__name__} cannot give up one source"):
+        with pytest.raises(InputError, match=rf"{re.escape(name_of(infused.method))} cannot give up one source"):
             infused.without("base")
     with pytest.raises(InputError, match="There is no knowledge base 'nobody'"):
         infused.freeze("nobody")
@@ -78,7 +107,6 @@ def test_a_method_offers_what_it_claims_and_the_rest_is_a_clear_error(method: st
 # 1. No knowledge, no change.
 
 
-@every_method
 @everywhere
 def test_text_without_knowledge_is_read_as_before_whatever_the_new_weights_are(
     host: str, head: str, method: str
@@ -117,7 +145,6 @@ def anatomy(model: PreTrainedModel) -> dict[str, Any]:
     }
 
 
-@every_method
 @everywhere
 def test_detach_gives_the_host_back(host: str, head: str, method: str) -> None:
     # ModernBERT's own eager attention turns float64 with much padding into NaN
@@ -143,7 +170,9 @@ def test_a_host_can_be_infused_again_after_detach(method: str) -> None:
     batch = infused.collator()(examples("encoder"))
     first = answer(infused.model, batch)
     torch.manual_seed(0)  # as infuse_tiny did
-    again = infuser.infuse(infused.detach(), METHODS[method](), sources=infused.sources, tokenizer=infused.tokenizer)
+    again = infuser.infuse(
+        infused.detach(), method_called(method), sources=infused.sources, tokenizer=infused.tokenizer
+    )
     shake(again.model)
     torch.testing.assert_close(answer(again.model, batch), first, atol=0, rtol=0)
 
@@ -151,26 +180,14 @@ def test_a_host_can_be_infused_again_after_detach(method: str) -> None:
 # 2. A fresh infusion answers as before.
 
 
-@every_method
 @everywhere
 def test_fresh_infusion_answers_as_before(host: str, head: str, method: str) -> None:
-    infused = infuse_tiny(host, head, method, terms=False, shaken=False)
+    infused = infuse_tiny(host, head, method, shaken=False)
     batch = infused.collator()(examples(head))
     assert holds_knowledge(batch)
     with torch.no_grad():
         change = real_part(answer(infused.model, batch) - answer(tiny_host(host, head), plain(batch)), batch, head)
     assert change.abs().max() <= 1e-9
-
-
-@pytest.mark.parametrize("host", HOSTS)
-def test_fresh_infusion_with_terms_starts_gently(host: str) -> None:
-    infused = infuse_tiny(host, "encoder", "kam", shaken=False)
-    batch = infused.collator()(examples("encoder"))
-    assert "knowledge_terms" in batch
-    with torch.no_grad():
-        before = real_part(answer(infused.model, plain(batch)), batch, "encoder")
-        change = real_part(answer(infused.model, batch), batch, "encoder") - before
-    assert 0 < change.norm() < 0.02 * before.norm()  # terms are read, each with a weight of about e^-8
 
 
 # 3. Company does not matter.
@@ -209,23 +226,20 @@ def alone_and_in_company(infused: infuser.Infused, head: str) -> float:
     return largest
 
 
-@every_method
 @everywhere
 def test_company_does_not_matter(host: str, head: str, method: str) -> None:
     assert alone_and_in_company(infuse_tiny(host, head, method), head) <= 1e-9
 
 
 # transformers' sentence heads read the first position, which is padding if that stands on the left
-@every_method
-@pytest.mark.parametrize("host", HOSTS)
+@on_every_host
 @pytest.mark.parametrize("head", ["encoder", "question-answering"])
 def test_company_does_not_matter_with_padding_on_the_left(host: str, head: str, method: str) -> None:
     tolerance = 1e-6 if host == "modernbert" else 1e-9  # its rotations are float32 whatever its own type is
     assert alone_and_in_company(infuse_tiny(host, head, method, padding_side="left"), head) <= tolerance
 
 
-@every_method
-@pytest.mark.parametrize("host", HOSTS)
+@on_every_host
 def test_the_side_of_padding_does_not_matter(host: str, method: str) -> None:
     answers = []
     for side in ("left", "right"):
@@ -248,15 +262,12 @@ def test_company_does_not_matter_when_kam_works_in_tiles(host: str, monkeypatch:
     assert alone_and_in_company(infused, "encoder") <= 1e-9
 
 
-@pytest.mark.parametrize("forgotten", ["rows", "columns"])
-def test_the_check_of_company_would_notice_kam_forgetting_to_zero_padding(
-    forgotten: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_check_of_company_would_notice_kam_forgetting_to_zero_padding(monkeypatch: pytest.MonkeyPatch) -> None:
     attend = kam.attend
 
     def careless(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None, knowledge: Any, **options: Any) -> Any:
-        everything = torch.ones_like(getattr(knowledge, forgotten))
-        return attend(query, key, value, mask, dataclasses.replace(knowledge, **{forgotten: everything}), **options)
+        everything = torch.ones_like(knowledge.rows)
+        return attend(query, key, value, mask, dataclasses.replace(knowledge, rows=everything), **options)
 
     infused = infuse_tiny("bert")
     assert alone_and_in_company(infused, "encoder") <= 1e-9
@@ -267,18 +278,13 @@ def test_the_check_of_company_would_notice_kam_forgetting_to_zero_padding(
 # 4. Every new weight learns.
 
 
-@every_method
-@everywhere
-def test_every_new_weight_learns(host: str, head: str, method: str) -> None:
-    # behind the last block, what is the same for all words says nothing to a head that chooses one of them
-    layers = {"num_hidden_layers": 3} if method in ENTITY_METHODS else {}
-    infused = infuse_tiny(host, head, method, shaken=False, **layers)
+def learning_weights(infused: infuser.Infused, head: str, *, sign: int) -> set[str]:
+    """Return the names of the new weights that two steps of training, down the loss or up it, move."""
     model = infused.model.train()
     for module in model.modules():
         if isinstance(module, torch.nn.Dropout):
             module.p = 0.0
     new = {name: weight for name, weight in model.named_parameters() if is_new_weight(name)}
-    assert new
     rows = [{"text": KNOWN_TEXT, "pair": "the old pharmacy of the town"}]
     if head == "multiple-choice":
         rows = [{"text": [KNOWN_TEXT, KNOWN_TEXT], "pair": ["the old pharmacy of the town", "the glipizide"]}]
@@ -287,12 +293,25 @@ def test_every_new_weight_learns(host: str, head: str, method: str) -> None:
     start = {name: weight.detach().clone() for name, weight in new.items()}
     for _ in range(2):  # gates that start at zero let others learn from the second step on
         optimizer.zero_grad()
-        loss(model, batch, head).backward()
+        (sign * loss(model, batch, head)).backward()
         optimizer.step()
-    for name, weight in new.items():
-        assert weight.grad is not None, name
-        assert weight.grad.abs().max() > 1e-12, name
-        assert not torch.equal(weight.detach(), start[name]), name
+    return {
+        name
+        for name, weight in new.items()
+        if weight.grad is not None and weight.grad.abs().max() > 1e-12 and not torch.equal(weight, start[name])
+    }
+
+
+@everywhere
+def test_every_new_weight_learns(host: str, head: str, method: str) -> None:
+    # behind the last block, what is the same for all words says nothing to a head that chooses one of them
+    layers = {"num_hidden_layers": 3} if reads_entities(method) else {}
+    infused = infuse_tiny(host, head, method, shaken=False, **layers)
+    new = {name for name, _ in infused.model.named_parameters() if is_new_weight(name)}
+    learn = learning_weights(infused, head, sign=1)
+    if any(name.endswith("name_gates") for name in new):  # a gate that cannot be negative opens in one direction only
+        learn |= learning_weights(infuse_tiny(host, head, method, shaken=False, **layers), head, sign=-1)
+    assert new and learn == new
 
 
 # 5. Save, load, same answer.
@@ -312,7 +331,7 @@ print(json.dumps(same))
 
 
 MAPS = [infuser.Entities.tiny(), infuser.Correlation.tiny(), infuser.Graph.tiny()]
-SAVED = {name: [infuser.KnowledgeBase.tiny()] if name in ENTITY_METHODS else MAPS for name in METHODS}
+SAVED = {name: [infuser.KnowledgeBase.tiny()] if reads_entities(name) else MAPS for name in [*METHODS, *VARIANTS]}
 
 
 def test_saved_model_gives_the_same_answer_bit_for_bit_in_a_new_process(tmp_path: Path) -> None:
@@ -320,11 +339,13 @@ def test_saved_model_gives_the_same_answer_bit_for_bit_in_a_new_process(tmp_path
     pairs = ["Fred Meyer pharmacy near me", "Bern on the Aare", "a shop"]
     heads = [head for head in HEADS if head != "multiple-choice"]
     names = []
-    for method, (number, host) in itertools.product(METHODS, enumerate(HOSTS)):
+    for method, (number, host) in itertools.product(SAVED, enumerate(HOSTS)):
+        if method in VARIANTS and host not in VARIED_HOSTS:
+            continue
         head, side = heads[number % len(heads)], ("left", "right")[number % 2]
         infused = infuser.infuse(
             tiny_host(host, head),
-            METHODS[method](),
+            method_called(method),
             sources=SAVED[method],
             tokenizer=tiny_tokenizer(host, padding_side=side),
         )
@@ -343,11 +364,10 @@ def test_saved_model_gives_the_same_answer_bit_for_bit_in_a_new_process(tmp_path
     child = subprocess.run([sys.executable, "-c", CHILD, *arguments], capture_output=True, text=True, check=False)
     assert child.returncode == 0, child.stderr
     assert json.loads(child.stdout.splitlines()[-1]) == dict.fromkeys(names, True)
-    assert len(names) == len(list(METHODS)) * len(HOSTS)
+    assert len(names) == len(list(METHODS)) * len(HOSTS) + len(VARIANTS) * len(VARIED_HOSTS)
 
 
-@every_method
-@pytest.mark.parametrize("host", HOSTS)
+@on_every_host
 def test_a_deep_copy_is_a_model_of_its_own(host: str, method: str) -> None:
     infused = infuse_tiny(host, "encoder", method)
     batch = infused.collator()(examples("encoder"))

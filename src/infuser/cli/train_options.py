@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 from infuser.cli.knowledge_options import KNOWLEDGE
 from infuser.cli.options import option
-from infuser.errors import InputError
+from infuser.errors import InputError, UnknownNameError, did_you_mean
 from infuser.types import Source
 
 if TYPE_CHECKING:
@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 
 _setting = partial(option, panel="Training")
 _knowledge = partial(option, panel=KNOWLEDGE)
+
+_READ_BASES = ("kar", "ernie")
+_METHODS = ("types", "kam", *_READ_BASES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +52,12 @@ class MethodOptions:
     """The method, the knowledge base that some methods read, and which part of the knowledge is injected."""
 
     method: Annotated[
-        Literal["kam", "kar", "ernie"],
-        _knowledge("How knowledge is put inside: links as attention maps, or entities of a knowledge base."),
+        str,
+        _knowledge(
+            "How knowledge is put inside: types, kam (links as attention maps), kar or ernie (entities of a knowledge "
+            "base), or several, such as types+kam.",
+            metavar="NAME[+NAME]",
+        ),
     ] = "kam"
     candidates: Annotated[
         Path | None,
@@ -74,10 +81,19 @@ class MethodOptions:
 
     def sources(self, links: Sequence[Source]) -> list[Source]:
         """Return the sources that the method reads; `links` are those that other options name."""
-        if self.method == "kam":
+        names = self.method.split("+")
+        if unknown := [name for name in names if name not in _METHODS]:
+            raise UnknownNameError(
+                f"--method {self.method}: no method is called {unknown[0]!r}.{did_you_mean(unknown[0], _METHODS)} "
+                f"Known: {', '.join(_METHODS)}."
+            )
+        reads_base = any(name in _READ_BASES for name in names)
+        reads_links = any(name not in _READ_BASES for name in names)
+        if not reads_base:
             if self.candidates or self.vectors:
                 raise InputError(
-                    "--candidates and --vectors are for --method kar or ernie; kam reads links between words."
+                    f"--candidates and --vectors are for --method kar or ernie; {self.method} reads "
+                    f"{'links between words' if names == ['kam'] else 'mentions and links between words'}."
                 )
             if not links:
                 raise InputError(
@@ -85,10 +101,11 @@ class MethodOptions:
                     "FILE, or --plain to train without."
                 )
             return list(links)
-        if self.candidates is None or self.vectors is None or links:
+        if self.candidates is None or self.vectors is None or (links and not reads_links):
             raise InputError(
-                f"--method {self.method} reads a knowledge base: give --candidates DIR and --vectors DIR, alone."
+                f"--method {self.method} reads a knowledge base: give --candidates DIR and --vectors DIR"
+                f"{'' if reads_links else ', alone'}."
             )
         from infuser.experiments.arm import open_base
 
-        return [open_base(self.candidates, self.vectors)]
+        return [*links, open_base(self.candidates, self.vectors)]

@@ -165,8 +165,12 @@ def method_for(kind: str, checkpoint: str) -> Any:
 
     if is_infused(checkpoint):
         saved = read_json(Path(checkpoint) / CARD).get("method", {})
-        if saved.get("name") == kind:
-            return METHODS[kind](**saved["settings"])
+        if saved.get("name") in ("together", kind):
+            from infuser.methods.together import name_of
+
+            method = METHODS[saved["name"]](**saved["settings"])
+            if name_of(method) == kind:
+                return method
     return make_method(kind, {})
 
 

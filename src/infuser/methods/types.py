@@ -166,7 +166,7 @@ class TypeReader:
             )
             names = TiedNames(vectors, ties[..., 0], ties[..., 1], weights)
         bottom = _typed(spans, tokens, names)
-        top = _with_first(bottom, spans, batch.rows)
+        top = _with_first(bottom, spans, batch.rows, base.dtype)
         return TypeCall(base.embeddings.knowledge, self.last, bottom, top)
 
 
@@ -184,17 +184,17 @@ def _typed(spans: Tensor, tokens: Tensor, names: TiedNames | None) -> TypeKnowle
     return TypeKnowledge(text, token, source, kind, place, torch.ones_like(place), names)
 
 
-def _with_first(known: TypeKnowledge, spans: Tensor, rows: Tensor) -> TypeKnowledge:
+def _with_first(known: TypeKnowledge, spans: Tensor, rows: Tensor, dtype: torch.dtype) -> TypeKnowledge:
     """Return what is known, and for the first token of each text the mean over its mentions and names."""
     is_span = spans[..., 3] > spans[..., 2]
     first = rows.long().argmax(dim=1)
     text, span = is_span.nonzero(as_tuple=True)
     source, kind = spans[text, span, 0], spans[text, span, 1]
-    share = (1 / is_span.sum(dim=1).clamp(min=1))[text]
+    share = (1 / is_span.sum(dim=1).clamp(min=1).to(dtype))[text]
     names = known.names
     if names is not None:
         said = (names.weights > 0).any(dim=-1)  # (batch, T)
-        mean = said / said.sum(dim=1, keepdim=True).clamp(min=1)
+        mean = said / said.sum(dim=1, keepdim=True).clamp(min=1).to(dtype)
         at_first = nn.functional.one_hot(first, rows.shape[1])[:, None] * mean[..., None]
         names = replace(names, weights=names.weights + at_first.to(names.weights.dtype))
     return TypeKnowledge(

@@ -1,0 +1,138 @@
+"""Several methods in one host: each switched off alone, taken out, saved, and refused where they do not fit."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from miniatures import TEXTS, Repeats, tiny_host, tiny_tokenizer
+from tiny_infusions import answer, examples, infuse_tiny, plain, shake, sources_for, tiny_base
+from torch import Tensor
+
+import infuser
+from infuser import Arm, Ernie, Kam, Kar, Types
+from infuser.errors import HostError, InputError, SourceError
+from infuser.methods import Together
+from infuser.methods.together import describe, name_of
+from infuser.types import Method
+
+PAIRS: list[tuple[Method, Method]] = [(Types(), Kam()), (Types(), Kar()), (Kam(), Ernie()), (Kar(), Kam())]
+both = pytest.mark.parametrize("methods", PAIRS, ids=[name_of(Together(pair)) for pair in PAIRS])
+hosts = pytest.mark.parametrize("host", ["bert", "albert", "modernbert"])
+
+
+def states(infused: infuser.Infused, batch: dict[str, Tensor], **options: Any) -> Tensor:
+    with torch.no_grad():
+        return answer(infused.model, {**batch, **options})
+
+
+@both
+@hosts
+def test_a_method_that_is_switched_off_leaves_the_model_with_only_the_other(
+    host: str, methods: tuple[Method, Method]
+) -> None:
+    together = infuse_tiny(host, method=Together(methods), num_hidden_layers=3)
+    batch = together.collator()(examples("encoder"))
+    weights = together.model.state_dict()
+    whole = states(together, batch)
+    for kept, off in (methods, methods[::-1]):
+        alone = infuser.infuse(
+            tiny_host(host, num_hidden_layers=3), kept, sources=together.sources, tokenizer=together.tokenizer
+        )
+        alone.model.load_state_dict({name: weights[name] for name in alone.model.state_dict()})
+        without = states(together, batch, knowledge_off=[name_of(off)])
+        assert torch.equal(without, states(alone, batch))
+        assert (without - whole).abs().max() > 1e-3
+    names = [name_of(method) for method in methods]
+    assert torch.equal(states(together, batch, knowledge_off=names), states(together, plain(batch)))
+
+
+def test_switching_off_a_method_that_is_not_there_is_a_clear_error() -> None:
+    infused = infuse_tiny("bert", method="together")
+    with pytest.raises(InputError, match="no method 'kar' to switch off: this model has types, kam"):
+        infused.model(**infused.batch(TEXTS), knowledge_off=["kar"])
+
+
+def hooks(model: Any) -> int:
+    return sum(len(module._forward_hooks) + len(module._forward_pre_hooks) for module in model.modules())
+
+
+@both
+@hosts
+def test_detach_takes_every_method_out(host: str, methods: tuple[Method, Method]) -> None:
+    fresh = tiny_host(host)
+    infused = infuse_tiny(host, method=Together(methods))
+    batch = infused.collator()(examples("encoder"))
+    model = infused.detach()
+    assert list(model.state_dict()) == list(fresh.state_dict())
+    assert hooks(model) == hooks(fresh)
+    assert model.config._attn_implementation == fresh.config._attn_implementation
+    assert torch.equal(states(infused, plain(batch)), answer(fresh, plain(batch)))
+
+
+@pytest.mark.parametrize(
+    ("methods", "sources", "error"),
+    [
+        ((Types(), Kar()), [Repeats()], SourceError),
+        ((Kam(), Types(vectors="names")), [Repeats()], SourceError),
+        ((Types(), Kam(first_layer=9)), [Repeats()], InputError),
+        ((Kar(), Ernie()), [tiny_base()], HostError),
+    ],
+    ids=["no base", "no terms", "no such layer", "one place"],
+)
+def test_a_second_method_that_does_not_fit_leaves_the_host_as_it_was(
+    methods: tuple[Method, Method], sources: list[Any], error: type[Exception]
+) -> None:
+    host, fresh = tiny_host("bert"), tiny_host("bert")
+    with pytest.raises(error):
+        infuser.infuse(host, methods, sources=sources, tokenizer=tiny_tokenizer("bert"))
+    assert list(host.state_dict()) == list(fresh.state_dict()) and hooks(host) == hooks(fresh)
+    assert host.config._attn_implementation == fresh.config._attn_implementation
+    infuser.infuse(host, methods[0], sources=sources, tokenizer=tiny_tokenizer("bert"))
+
+
+def test_settings_of_all_methods_are_saved_and_loaded(tmp_path: Path) -> None:
+    methods = [Types(vectors="both", where="top"), Kam(alpha=0.3, kernel_size=1)]
+    source = infuser.Entities({"Bern": "city", "river": "water"}, n_terms=1)
+    infused = infuser.infuse(tiny_host("bert"), methods, sources=source, tokenizer=tiny_tokenizer("bert"))
+    shake(infused.model)
+    infused.save(tmp_path / "saved")
+    again = infuser.load(tmp_path / "saved")
+    assert again.method == infused.method == Together(tuple(methods))
+    assert again.vocabulary == infused.vocabulary
+    batch = infused.batch(["Bern lies on the river"])
+    assert torch.equal(states(again, batch), states(infused, batch))
+
+
+@pytest.mark.parametrize("methods", [(), (Kam(),), (Kam(), Kam(alpha=0.5)), (Types(), Together((Types(), Kam())))])
+def test_only_two_or_more_different_methods_go_together(methods: tuple[Method, ...]) -> None:
+    with pytest.raises(InputError, match="two or more different methods"):
+        Together(methods)
+
+
+def test_a_list_of_one_method_is_that_method() -> None:
+    sources = sources_for("kam")
+    infused = infuser.infuse(tiny_host("bert"), [Kam()], sources=sources, tokenizer=tiny_tokenizer("bert"))
+    assert infused.method == Kam()
+
+
+def test_an_arm_names_its_methods_in_one_word_or_as_a_list() -> None:
+    sources = [infuser.Entities.tiny()]
+    named, listed = Arm("types+kam", sources), Arm([Types(), Kam()], sources)
+    assert named.method == listed.method == Together((Types(), Kam()))
+    assert (named.name, named.kind) == ("types+kam", "types+kam")
+    assert named.describe() == listed.describe()
+    assert named.describe()["method"] == {"kind": "together", "methods": [describe(Types()), describe(Kam())]}
+    assert Arm("types+kar", sources).method.methods[1].threshold == -100.0  # a linker that was never trained
+
+
+def test_a_base_is_given_up_and_frozen_through_the_method_that_holds_it() -> None:
+    infused = infuse_tiny("bert", method=Together((Types(), Kar())))
+    infused.freeze("places")
+    assert not any(weight.requires_grad for weight in infused.model.knowledge["places"].parameters())
+    n_sources = len(infused.sources)
+    left = infused.without("things")
+    assert len(left.sources) == left.vocabulary.n_sources == n_sources - 1
+    assert name_of(left.method) == "types+kar"
