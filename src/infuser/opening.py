@@ -9,7 +9,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from infuser.errors import CheckpointError, InputError
 from infuser.files import whole_folder
-from infuser.hosts.checkpoints import CARD, CLASSIFIER, Progress, find_checkpoint, is_classifier, is_infused
+from infuser.hosts.checkpoints import CARD, CLASSIFIER, TAGGER, Progress, find_checkpoint, head_of, is_infused
 from infuser.hosts.loading import load_model, load_tokenizer, longest_input
 from infuser.infused import Infused, infuse, load
 from infuser.signals import Collator
@@ -26,7 +26,7 @@ def open_infused(name: str, sources: Sequence[Source] = (), *, progress: Progres
             f"{name!r} holds no knowledge (it has no {CARD}). Name some to infuse it on the fly, e.g. --entities "
             "FILE, or give a folder that `infuser train` wrote."
         )
-    infused = infuse(folder, sources=sources, task=_task_of(folder))
+    infused = infuse(folder, sources=sources, task=head_of(folder))
     infused.model.train(False)
     return infused
 
@@ -34,15 +34,23 @@ def open_infused(name: str, sources: Sequence[Source] = (), *, progress: Progres
 def open_plain(name: str, *, progress: Progress | None = None) -> tuple[PreTrainedModel, PreTrainedTokenizerBase]:
     """Return a plain checkpoint, in evaluation mode, with its classifier if it has one."""
     folder = find_checkpoint(name, progress)
-    model = load_model(folder, _task_of(folder))
+    model = load_model(folder, head_of(folder))
     model.train(False)
     return model, load_tokenizer(folder)
 
 
 def open_classifier(
-    name: str, sources: Sequence[Source] = (), *, knowledge: bool = True, progress: Progress | None = None
+    name: str,
+    sources: Sequence[Source] = (),
+    *,
+    knowledge: bool = True,
+    taggers: bool = False,
+    progress: Progress | None = None,
 ) -> tuple[PreTrainedModel, Collator]:
-    """Return a model that gives each text one label, and the collator of its batches, with knowledge or without."""
+    """Return a model that gives each text one label, and the collator of its batches, with knowledge or without.
+
+    With `taggers`, it may also be one that gives each word a tag.
+    """
     if sources and not knowledge:
         raise InputError("--no-knowledge leaves all knowledge out, so it cannot be combined with sources.")
     if is_infused(name) or sources:
@@ -50,13 +58,13 @@ def open_classifier(
         model = infused.model
         collator = infused.collator() if knowledge else plain_collator(model, infused.tokenizer)
     else:
-        if not is_classifier(find_checkpoint(name, progress)):
+        if head_of(find_checkpoint(name, progress)) == "encoder":
             raise CheckpointError(
                 f"{name!r} is an encoder without a trained classifier. Train one: infuser train {name} DATA"
             )
         model, tokenizer = open_plain(name)
         collator = plain_collator(model, tokenizer)
-    if not type(model).__name__.endswith(CLASSIFIER):
+    if not type(model).__name__.endswith((CLASSIFIER, TAGGER) if taggers else CLASSIFIER):
         raise CheckpointError(f"{name!r} holds a {type(model).__name__}; predicting labels takes a ...{CLASSIFIER}.")
     if model.config.problem_type == "multi_label_classification":
         raise CheckpointError(f"{name!r} gives a text several labels at once; this command gives it one.")
@@ -73,7 +81,3 @@ def save_plain(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folde
     with whole_folder(folder) as draft:
         model.save_pretrained(draft)
         tokenizer.save_pretrained(draft)
-
-
-def _task_of(folder: str) -> str:
-    return "sequence-classification" if is_classifier(folder) else "encoder"

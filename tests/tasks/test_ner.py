@@ -130,7 +130,7 @@ def test_a_comparison_prints_what_the_dictionary_reaches_alone(folder: Path, tmp
     assert "rules" not in found.results["plain"][0] and "rules" not in found.results["placebo"][0]
     assert kam["notes"]["entities"] == 72 and set(kam["notes"]["F1 by type"]) == {"City", "Drug"}
     table = found.table()
-    assert "entity-f1 without a method (knowledge of kam): dictionary alone 1.000, dictionary + plain" in table
+    assert "entity-f1 without a method (knowledge of kam, text): dictionary alone 1.000, dictionary + plain" in table
     assert found.statistics.n_examples == 36 and "entity-f1" in found.verdict
     model = found.load("kam")
     again = find_entities(model.model, model.collator(), data.test)

@@ -55,6 +55,32 @@ def test_training_learns_the_task():
     assert not model.training
 
 
+def test_a_judge_scores_the_dev_set_and_chooses_the_weights(tmp_path):
+    model, dev, asked = tiny_classifier(), tiny_task(8, seed=1), []
+    values = iter([0.2, 0.9, 0.5])
+
+    def judge(judged, examples):
+        asked.append((judged is model, examples is dev))
+        return {"auc": next(values), "more": 1.0}
+
+    settings = replace(SETTINGS, epochs=3)
+    result = train(model, tiny_task(22), collate, dev=dev, settings=settings, progress=False, judge=judge, out=tmp_path)
+    assert asked == [(True, True)] * 3
+    assert (result.best, result.best_step) == (0.9, 12)
+    assert [entry.metrics for entry in result.history] == [{"auc": v, "more": 1.0} for v in (0.2, 0.9, 0.5)]
+    again = train(
+        tiny_classifier(), tiny_task(22), collate, dev=dev, settings=settings, progress=False, judge=judge, out=tmp_path
+    )
+    assert again.history == result.history  # read from the checkpoint: the judge would have no more values
+
+
+def test_a_judge_that_does_not_give_the_metric_is_an_error():
+    with pytest.raises(InputError, match="The judge gave no 'auc' but more"):
+        train(
+            tiny_classifier(), tiny_task(8), collate, dev=tiny_task(8), progress=False, judge=lambda *_: {"more": 1.0}
+        )
+
+
 def test_same_seed_gives_the_same_weights_bit_for_bit():
     first = weights_after()
     assert_same(first, weights_after())

@@ -1,4 +1,4 @@
-"""What a classifier of whole texts answers: labels and probabilities, one text or a stream of them."""
+"""What a trained model answers, one text or a stream of them: labels with probabilities, or entities."""
 
 from __future__ import annotations
 
@@ -11,14 +11,21 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from infuser.errors import InputError
-from infuser.hosts.checkpoints import CLASSIFIER
+from infuser.hosts.checkpoints import CLASSIFIER, TAGGER
 from infuser.signals import Collator
+from infuser.signals.tags import Tags
+from infuser.tasks.ner import read_batch
 from infuser.training.steps import Collate, Example, loader
 
 
 def classifies(model: PreTrainedModel) -> bool:
     """Return whether a model gives whole texts labels."""
     return type(model).__name__.endswith(CLASSIFIER)
+
+
+def tags_words(model: PreTrainedModel) -> bool:
+    """Return whether a model gives every word a tag, so that it finds entities."""
+    return type(model).__name__.endswith(TAGGER)
 
 
 def label_names(model: PreTrainedModel) -> list[str]:
@@ -71,7 +78,13 @@ def map_batches(
 def predict(
     model: PreTrainedModel, collator: Collator, examples: Iterable[Mapping[str, Any]], *, batch_size: int = 32
 ) -> Iterator[dict[str, Any]]:
-    """Yield each example with the model's label and probabilities, or its score if it answers with a number."""
+    """Yield each example with the model's label and probabilities, or its score if it answers with a number.
+
+    Of a tagger, each example has `entities`: start and end in characters, label, text and probability.
+    """
+    if tags_words(model):
+        yield from _entities(model, collator, iter(examples), batch_size)
+        return
     names, waiting = label_names(model), iter(examples)
     while chunk := list(islice(waiting, batch_size)):
         with torch.inference_mode():
@@ -84,3 +97,19 @@ def predict(
             else:
                 shares = dict(zip(names, row, strict=True))
                 yield {**given, "label": max(shares, key=lambda name: shares[name]), "probabilities": shares}
+
+
+def _entities(
+    model: PreTrainedModel, collator: Collator, waiting: Iterator[Mapping[str, Any]], batch_size: int
+) -> Iterator[dict[str, Any]]:
+    tags = Tags.of_head(dict(model.config.id2label or {}))
+    while chunk := list(islice(waiting, batch_size)):
+        with torch.inference_mode():
+            found = read_batch(model, collator, tags, chunk)
+        for example, (entities, _) in zip(chunk, found, strict=True):
+            text = example["text"]
+            listed = [
+                {"start": start, "end": end, "label": label, "text": text[start:end], "probability": probability}
+                for start, end, label, probability in entities
+            ]
+            yield {**{name: value for name, value in example.items() if value is not None}, "entities": listed}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 from infuser.cli.console import loading, print_table, say
 from infuser.cli.knowledge_options import SourceOptions
@@ -39,11 +39,13 @@ def predict(
     columns: TextColumnOptions,
     sources: SourceOptions,
 ) -> None:
-    """Label texts with a trained model.
+    """Label texts, or find their entities, with a trained model.
 
     Writes one JSON object per text, in order: text, pair, label and the
-    probability of each label. Knowledge named here takes the place of what
-    was saved with the model: a newer list of names needs no new training.
+    probability of each label; or, of a model trained with --task ner, text
+    and entities with start, end, label, text and probability. Knowledge named
+    here takes the place of what was saved with the model: a newer list of
+    names needs no new training.
 
     Examples:
       infuser predict runs/mine/model new.csv --out predictions.jsonl
@@ -65,21 +67,24 @@ def predict(
         from infuser.hosts.loading import to_fastest_device
         from infuser.opening import open_classifier
 
-        classifier, collator = open_classifier(model, named, knowledge=not no_knowledge, progress=progress)
+        classifier, collator = open_classifier(
+            model, named, knowledge=not no_knowledge, taggers=True, progress=progress
+        )
         to_fastest_device(classifier)
     if text is not None:
         _print_answer(classifier, collator, text, pair)
         return
     assert data is not None
-    counts: Counter[str] = Counter()
+    counts, n_read = Counter[str](), 0
     examples = (example for _, example in read_examples(data, read))
     with writing(out, "labelling", n_texts) as write:
         for answer in predict_texts(classifier, collator, examples, batch_size=batch_size):
-            counts[answer.get("label", "score")] += 1
+            n_read += 1
+            counts.update(one["label"] for one in answer.get("entities", [{"label": answer.get("label", "score")}]))
             write([answer])
     where = "" if out is None else f" in {out}"
     labels = ", ".join(f"{n:,} {label}" for label, n in counts.most_common(10))
-    say(f"{counts.total():,} texts labelled{where}: {labels or 'nothing'}", err=True)
+    say(f"{n_read:,} texts labelled{where}: {labels or 'nothing'}", err=True)
 
 
 def _print_answer(model: PreTrainedModel, collator: Collator, text: str, pair: str | None) -> None:
@@ -89,6 +94,11 @@ def _print_answer(model: PreTrainedModel, collator: Collator, text: str, pair: s
 
     example = {"text": text, "pair": pair}
     (answer,) = predict_texts(model, collator, [example])
+    if "entities" in answer:
+        plain_model = plain_collator(model, collator.tokenizer)
+        without = next(iter(predict_texts(model, plain_model, [example]))) if collator.sources else None
+        _print_entities(text, answer["entities"], None if without is None else without["entities"])
+        return
     if "score" in answer:
         say(f"score {answer['score']:.4f}")
         return
@@ -99,3 +109,21 @@ def _print_answer(model: PreTrainedModel, collator: Collator, text: str, pair: s
         headers.append("without knowledge")
     labels = sorted(columns[0], key=lambda label: -columns[0][label])
     print_table(headers, [(label, *(f"{of[label]:.4f}" for of in columns)) for label in labels], bold=0)
+
+
+def _print_entities(text: str, found: list[dict[str, Any]], without: list[dict[str, Any]] | None) -> None:
+    """Print the entities of a text and, if knowledge was used, which are found without it."""
+    columns = [
+        {(one["start"], one["end"], one["label"]): one["probability"] for one in side}
+        for side in (found, without or [])
+    ]
+    headers = ["entity", "type", "probability", *([] if without is None else ["without knowledge"])]
+    rows = [
+        (text[start:end], label, *(f"{of[key]:.4f}" if key in of else "-" for of in columns[: len(headers) - 2]))
+        for key in sorted({**columns[0], **columns[1]})
+        for start, end, label in [key]
+    ]
+    if rows:
+        print_table(headers, rows)
+    else:
+        say("No entities.")

@@ -76,7 +76,14 @@ def print_next(job: TrainJob, out: str, example: dict[str, Any]) -> None:
     text = f"--text {shlex.quote(example['text'])}{pair}"
     folder, model = shlex.quote(out), shlex.quote(f"{out}/model")
     predict = [f"infuser predict {model} NEW.csv --out predictions.jsonl", f"infuser predict {model} {text}"]
-    if job.kind == "plain":
+    others = "the same command with --seed 1, 2 ... and another --out: one seed is no evidence"
+    if job.task == "ner" and job.kind != "plain":
+        steps = [
+            *predict,
+            "the same command with --plain, with --placebo and another --out: does the knowledge help?",
+            others,
+        ]
+    elif job.kind == "plain":
         steps = [
             *predict,
             "the same command with --entities, --graph ... instead of --plain and another --out: with knowledge",
@@ -88,7 +95,7 @@ def print_next(job: TrainJob, out: str, example: dict[str, Any]) -> None:
         steps = [
             f"infuser explain {model} {text} --out {explained}",
             *predict,
-            "the same command with --seed 1, 2 ... and another --out: one seed is no evidence",
+            others,
             f"infuser diagnose {folder}: does the knowledge help? It trains the baseline and the placebo, too",
         ]
     print_next_steps(steps)

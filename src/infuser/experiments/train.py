@@ -241,6 +241,11 @@ def open_run(folder: Path) -> TrainedRun:
             f"{run.record} does not say what a diagnosis needs ({', '.join(lacking) or 'files'}): an older infuser or "
             "another command wrote it. Train again: the same `infuser train` command with --restart."
         )
+    if made_with.get("task", "table") != "table":
+        raise InputError(
+            f"{folder} was trained with --task {made_with['task']}, and diagnose reads runs that label texts. Compare "
+            "such runs with `infuser bench` or infuser.compare."
+        )
     if not run.is_finished():
         raise InputError(
             f"{folder} is not finished. Run its `infuser train` command again; it resumes from its last checkpoint."

@@ -16,6 +16,8 @@ CARD = "infuser.json"
 """The file by which a saved infused model is recognised."""
 CLASSIFIER = "ForSequenceClassification"
 """How the class names of text classifiers end."""
+TAGGER = "ForTokenClassification"
+"""How the class names of models end that give every word a tag."""
 
 _HUB_ID = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
 
@@ -50,9 +52,13 @@ def is_infused(folder: str | Path) -> bool:
     return (Path(folder) / CARD).exists()
 
 
-def is_classifier(checkpoint: str) -> bool:
-    """Return whether a checkpoint's config names a text classifier."""
-    return any(str(kind).endswith(CLASSIFIER) for kind in read_config(checkpoint).get("architectures") or ())
+def head_of(checkpoint: str) -> str:
+    """Return what a checkpoint's config says it was trained for: a classifier, a tagger, or an encoder alone."""
+    names = [str(kind) for kind in read_config(checkpoint).get("architectures") or ()]
+    for ending, head in ((CLASSIFIER, "sequence-classification"), (TAGGER, "token-classification")):
+        if any(name.endswith(ending) for name in names):
+            return head
+    return "encoder"
 
 
 def read_config(checkpoint: str) -> dict[str, Any]:

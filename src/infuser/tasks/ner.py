@@ -166,16 +166,10 @@ def find_entities(
 
     tags = Tags.of_head(dict(model.config.id2label or {}))
 
-    def read(some: list[Mapping[str, Any]]) -> list[tuple[list[FoundEntity], bool]]:
-        batch, words = collator.with_words(some)
-        logits = model(**{name: tensor.to(model.device) for name, tensor in batch.items()}).logits.cpu()
-        cut = [_is_cut(one["text"], of_text) for one, of_text in zip(some, words, strict=True)]
-        return list(zip(map(tags.read, logits, words), cut, strict=True))
-
     found = answer_in_batches(
         model,
         examples,
-        read,
+        lambda some: read_batch(model, collator, tags, some),
         lengths=[len(example["text"]) for example in examples],
         title="finding entities",
         unit="texts",
@@ -188,6 +182,16 @@ def find_entities(
             "%d of %d texts are longer than the encoder reads; no entity is found in the rest", n_cut, len(found)
         )
     return [entities for entities, _ in found]
+
+
+def read_batch(
+    model: PreTrainedModel, collator: Collator, tags: Tags, examples: Sequence[Mapping[str, Any]]
+) -> list[tuple[list[FoundEntity], bool]]:
+    """Return the entities of each text of one batch, and whether the text was cut."""
+    batch, words = collator.with_words(examples)
+    logits = model(**{name: tensor.to(model.device) for name, tensor in batch.items()}).logits.cpu()
+    cut = [_is_cut(one["text"], of_text) for one, of_text in zip(examples, words, strict=True)]
+    return list(zip(map(tags.read, logits, words), cut, strict=True))
 
 
 def _is_cut(text: str, words: Sequence[Any]) -> bool:

@@ -234,7 +234,7 @@ def train(
             if last or _is_due(settings.evaluate_every, run.steps, epoch_ends):
                 metrics: dict[str, float] = {}
                 if dev is not None:
-                    metrics = dict(judge(model, dev)) if judge else _evaluate(model, dev, collate, settings)
+                    metrics = _evaluate(model, dev, collate, settings, judge)
                     run.since_best += 1
                     if metric.is_better(metrics[metric.name], run.best):
                         run.best, run.best_step, run.since_best = metrics[metric.name], run.steps, 0
@@ -265,16 +265,24 @@ def train(
     return run
 
 
-def _evaluate(model: nn.Module, dev: Sequence[Example], collate: Collate, settings: TrainSettings) -> dict[str, float]:
-    return evaluate(
-        model,
-        dev,
-        collate,
-        metric=settings.metric,
-        batch_size=settings.batch_size,
-        mixed_precision=settings.mixed_precision,
-        n_workers=settings.n_workers,
-    ).metrics
+def _evaluate(
+    model: nn.Module, dev: Sequence[Example], collate: Collate, settings: TrainSettings, judge: Judge | None
+) -> dict[str, float]:
+    """Return the scores on the dev set, the one that chooses the weights among them."""
+    if judge is None:
+        return evaluate(
+            model,
+            dev,
+            collate,
+            metric=settings.metric,
+            batch_size=settings.batch_size,
+            mixed_precision=settings.mixed_precision,
+            n_workers=settings.n_workers,
+        ).metrics
+    metrics = dict(judge(model, dev))
+    if settings.metric not in metrics:
+        raise InputError(f"The judge gave no {settings.metric!r} but {', '.join(metrics)}. Set metric to one of them.")
+    return metrics
 
 
 def _made_with(

@@ -1,0 +1,78 @@
+"""`infuser train --task ner` and what its model predicts."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from cli.commands import error_of, read_json_lines, run_command, save_checkpoint, write_lines
+from tasks.small_ner import write_task
+
+from infuser.tasks.ner_readers import read_entities
+
+FAST = ("--epochs", 3, "--batch-size", 8, "--learning-rate", 0.01)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = write_task(tmp_path_factory.mktemp("ner"))
+    save_checkpoint(folder / "tiny")
+    return folder
+
+
+def arguments(folder: Path, out: str) -> tuple[object, ...]:
+    files = (folder / "train.conll", "--dev", folder / "dev.conll", "--test", folder / "test.conll")
+    return ("train", folder / "tiny", *files, "--task", "ner", "--out", folder / out, *FAST)
+
+
+@pytest.fixture(scope="module")
+def told(folder: Path) -> str:
+    return run_command(*arguments(folder, "run"), "--entities", folder / "names.csv").output
+
+
+def test_training_prints_scores_by_type_and_what_the_dictionary_reaches(told: str) -> None:
+    assert "64 training and 16 dev examples of 2 types of entities" in told
+    assert "dev entity-f1" in told
+    assert "On 36 test examples: entity-f1 0." in told and "entity-f1-unseen" in told
+    assert "72 entities, 48 of them unseen in training" in told
+    assert "F1 by type: City 0." in told
+    assert "dictionary alone, without an encoder: entity-f1 1.0000" in told
+    assert "infuser predict" in told and "infuser explain" not in told
+
+
+def test_the_same_command_again_trains_nothing(told: str, folder: Path) -> None:
+    again = run_command(*arguments(folder, "run"), "--entities", folder / "names.csv")
+    assert "step" not in again.stderr and "72 entities" in again.output
+    record = json.loads((folder / "run" / "train.json").read_text())
+    assert record["made_with"]["task"] == "ner" and record["result"]["metric"] == "entity-f1"
+
+
+def test_a_trained_model_predicts_entities_with_offsets(told: str, folder: Path, tmp_path: Path) -> None:
+    texts = write_lines(tmp_path / "new.txt", "buy glipizide in bern", "the old bridge")
+    out = tmp_path / "predictions.jsonl"
+    run_command("predict", folder / "run" / "model", texts, "--out", out)
+    rows = read_json_lines(out)
+    assert [row["text"] for row in rows] == ["buy glipizide in bern", "the old bridge"]
+    for row in rows:
+        for one in row["entities"]:
+            assert one["text"] == row["text"][one["start"] : one["end"]] and 0 < one["probability"] <= 1
+    assert any(row["entities"] for row in rows)
+    assert len(list(read_entities(out))) == 2  # what it wrote can be corrected and learned from
+    shown = run_command("predict", folder / "run" / "model", "--text", "buy glipizide in bern").output
+    assert "glipizide" in shown and "without knowledge" in shown
+
+
+def test_a_plain_model_is_trained_and_asked_likewise(folder: Path) -> None:
+    told = run_command(*arguments(folder, "plain"), "--plain").output
+    assert "On 36 test examples" in told and "dictionary" not in told
+    assert "glipizide" in run_command("predict", folder / "plain" / "model", "--text", "buy glipizide in bern").output
+
+
+def test_mistakes_are_named_before_the_work(folder: Path, tmp_path: Path) -> None:
+    bad = write_lines(tmp_path / "bad.conll", "in O", "Bern X-city")
+    command = ("train", folder / "tiny", bad, "--task", "ner", "--plain", "--out", tmp_path / "run")
+    assert "bad.conll, line 2 has the tag 'X-city'" in error_of(*command)
+    assert "diagnose reads runs that label texts" in error_of("diagnose", folder / "plain", "--out", tmp_path / "page")
+    metric = (*arguments(folder, "other"), "--plain", "--metric", "accuracy")
+    assert "'accuracy' does not judge entities" in error_of(*metric)
