@@ -56,6 +56,7 @@ SAID = {
     ],
     "link": ["F1 ", "at most 1.00 can be found", "loaded, it links as before: True"],
     "lora": ["learning: ['bias', 'gate', 'lora', 'maps', 'scores', 'weight']", "the same logits: True"],
+    "ner": ["| types |", "dictionary alone 0.9", "found in it: [[4, "],
     "new_entity": [
         "before, the text is linked to a rival: True",
         "it is linked to the new entity: True",
@@ -154,6 +155,15 @@ def test_examples_learn_from_the_graph_what_no_text_tells(told: dict[str, dict[s
 def test_types_say_what_products_are_that_no_text_has_shown(told: dict[str, dict[str, str]]) -> None:
     said = said_by(told, "typed_names")
     assert number_in(r"with types: accuracy ([\d.]+)", said) > number_in(r"without: accuracy ([\d.]+)", said) + 0.3
+
+
+@pytest.mark.slow
+def test_a_tagger_learns_from_a_list_which_names_are_which(told: dict[str, dict[str, str]]) -> None:
+    said = said_by(told, "ner")
+    plain, types, placebo = (number_in(rf"\| {arm} \| ([\d.]+)", said) for arm in ("plain", "types", "placebo"))
+    # nothing but the list tells medicines from towns that training has not seen
+    assert types > plain + 0.2 and types > placebo + 0.2
+    assert types > number_in(r"dictionary alone ([\d.]+)", said) - 0.05
 
 
 @pytest.mark.slow

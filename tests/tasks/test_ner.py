@@ -128,6 +128,7 @@ def test_a_comparison_prints_what_the_dictionary_reaches_alone(folder: Path, tmp
     [kam] = found.results["kam"]
     assert kam["rules"]["dictionary alone"]["scores"]["entity-f1"] == 1.0  # the list knows all names
     assert "rules" not in found.results["plain"][0] and "rules" not in found.results["placebo"][0]
+    assert kam["notes"]["dictionary alone"] == 1.0
     assert kam["notes"]["entities"] == 72 and set(kam["notes"]["F1 by type"]) == {"City", "Drug"}
     table = found.table()
     assert "entity-f1 without a method (knowledge of kam, text): dictionary alone 1.000, dictionary + plain" in table

@@ -138,7 +138,9 @@ def run_cell(
             infused.save(model_folder)
     golds = [] if problem or golds is None else golds
     has_knowledge = arm.method is not None and not arm.shuffled
-    rules = task.rules(data.train, scored) if golds and has_knowledge else {}
+    answered = task.rules(data.train, scored) if golds and has_knowledge else {}
+    rules = {name: score_rule(task, golds, answers) for name, answers in answered.items()}
+    notes = task.notes(golds, solved.predictions) if golds else {"diverged": problem} if problem else {}
     result = {
         "cell": {name: getattr(cell, name) for name in ("host", "method", "task", "seed", "trial")},
         "digest": cell.digest,
@@ -161,10 +163,10 @@ def run_cell(
         "n_processes": _n_processes(setup.settings),
         "metrics": list(task.metrics),
         "scores": task.score(golds, solved.predictions) if golds else {},
-        "notes": task.notes(golds, solved.predictions) if golds else {"diverged": problem} if problem else {},
+        "notes": {**notes, **{name: rule["scores"][task.metrics[0]] for name, rule in rules.items()}},
         "golds": golds or [None] * len(solved.predictions),
         "predictions": solved.predictions,
-        **({"rules": {name: score_rule(task, golds, said) for name, said in rules.items()}} if rules else {}),
+        **({"rules": rules} if rules else {}),
         "history": solved.history,
     }
     return result, solved
