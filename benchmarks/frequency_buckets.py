@@ -62,10 +62,10 @@ from infuser.analysis.select import explain_selection
 from infuser.experiments.placebo import shuffle
 from infuser.files import write_whole
 from infuser.hosts.loading import load_model, load_tokenizer, longest_input
-from infuser.knowledge.candidates.mention_rule import STOP_WORDS
 from infuser.knowledge.candidates.store import build_candidates
 from infuser.knowledge.graph.build import build_graph
 from infuser.knowledge.graph.store import save_graph
+from infuser.knowledge.names.name_rule import STOP_WORDS
 from infuser.knowledge.readers import read_facts
 from infuser.knowledge.readers.wikidata_small import read_wikidata_small
 from infuser.progress import track

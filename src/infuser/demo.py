@@ -18,10 +18,10 @@ from infuser.experiments.arm import Arm
 from infuser.experiments.cell import Cell
 from infuser.experiments.data import Data
 from infuser.files import write_whole
-from infuser.knowledge.candidates.mention_rule import STOP_WORDS
 from infuser.knowledge.correlation.store import CorrelationStore
 from infuser.knowledge.counting import Counting
 from infuser.knowledge.counting.build import build_correlation
+from infuser.knowledge.names.name_rule import STOP_WORDS
 from infuser.knowledge.readers.wordnet import read_synsets
 from infuser.methods import Kam
 from infuser.sources import Correlation, Graph

@@ -178,6 +178,15 @@ class DeclaresTypes(Protocol):
 
 
 @runtime_checkable
+class FitsExamples(Protocol):
+    """A source that can learn from labelled texts which of its findings mislead."""
+
+    def fit(self, examples: Sequence[Mapping[str, Any]]) -> Self:
+        """Return a source fitted to {"text": ..., "entities": [(start, end, label), ...]}; of training data only."""
+        ...
+
+
+@runtime_checkable
 class DrawsPerEpoch(Protocol):
     """A source of whose spans each epoch of training injects only some."""
 

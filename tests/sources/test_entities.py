@@ -32,7 +32,7 @@ def test_duplicate_names_are_one_name() -> None:
 
 
 def test_of_names_alike_the_one_spelled_like_the_text_wins_otherwise_the_first() -> None:
-    source = Entities({"us": "pronoun", "US": "country"})
+    source = Entities({"us": "pronoun", "US": "country"}, stop_words=())
     assert [span.label for span in source.annotate(["us US Us"])[0].spans] == ["pronoun", "country", "pronoun"]
 
 

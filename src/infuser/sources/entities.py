@@ -10,9 +10,12 @@ from typing import ClassVar, Literal, Self
 
 from infuser.errors import SourceError
 from infuser.knowledge.artifact import kind_of
-from infuser.knowledge.names.gazetteer import NameMatch, clean_names
+from infuser.knowledge.names.gazetteer import clean_names
+from infuser.knowledge.names.name_rule import NameRule
 from infuser.knowledge.names.store import KIND, Name, NameStore
 from infuser.registry import SOURCES
+from infuser.sources.fitting import FitsNames
+from infuser.sources.mentions import ABBREVIATION, MentionFilter, TextMentions
 from infuser.sources.storage import FolderSource
 from infuser.sources.terms import TYPE, check_terms, keep_new, relations_of_terms, say_type, tie_terms
 from infuser.types import Annotations, Link, Span, Term
@@ -20,7 +23,7 @@ from infuser.types import Annotations, Link, Span, Term
 
 @SOURCES.register("entities")
 @dataclass(frozen=True)
-class Entities(FolderSource):
+class Entities(NameRule, FitsNames, FolderSource):
     """Finds the names of a list and ties the words of each mention to each other.
 
     A span carries the label of its name and, as id, the name as it is written in the list or the id that a built
@@ -45,6 +48,7 @@ class Entities(FolderSource):
     """Which terms: "type", the label; all that a list knows. "entity", the label of bare names, is none."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.overlaps not in ("longest", "keep"):
             raise SourceError(f"overlaps is {self.overlaps!r}; it can be 'longest' or 'keep'.")
         object.__setattr__(self, "terms", check_terms(self.n_terms, self.terms, (TYPE,)))
@@ -65,7 +69,7 @@ class Entities(FolderSource):
 
     def annotate(self, texts: Sequence[str]) -> list[Annotations]:
         """Return the mentions in each text."""
-        found = self._store.gazetteer.find(texts, overlaps=self.overlaps == "keep")
+        found = self._filter.find(texts, overlaps=self.overlaps == "keep")
         return [self._annotations(text, mentions) for text, mentions in zip(texts, found, strict=True)]
 
     @cached_property
@@ -75,16 +79,20 @@ class Entities(FolderSource):
 
     @property
     def relation_types(self) -> tuple[str, ...]:
-        """The one relation without a name, which ties the words of a mention, and that of terms."""
-        return ("", *relations_of_terms(self.n_terms, self.terms))
+        """The one without a name, which ties the words of a mention, those of terms, and that of abbreviations."""
+        own = ("", *relations_of_terms(self.n_terms, self.terms))
+        return (*own, ABBREVIATION) if self.abbreviations else own
 
-    def _annotations(self, text: str, mentions: list[NameMatch]) -> Annotations:
+    def _annotations(self, text: str, found: TextMentions) -> Annotations:
         spans: list[Span] = []
-        for start, end, numbers in mentions:
-            name = self._named(numbers, text[start:end])
+        for place, (start, end, numbers) in enumerate(found.mentions):
+            spelled = found.mentions[found.long_forms.get(place, place)]
+            name = self._named(numbers, text[spelled.start : spelled.end])
             spans.append(Span(start, end, label=name.label, id=name.id))
-        links = tuple([Link(place, place) for place in range(len(spans))])
-        return Annotations(text, tuple(spans), links, self._terms_of(text, spans) if self.n_terms else ())
+        links = [Link(place, place) for place in range(len(spans))]
+        if found.long_forms:
+            links += [Link(long, short, relation=ABBREVIATION) for short, long in found.long_forms.items()]
+        return Annotations(text, tuple(spans), tuple(links), self._terms_of(text, spans) if self.n_terms else ())
 
     def _terms_of(self, text: str, spans: Sequence[Span]) -> tuple[Term, ...]:
         return tie_terms(
@@ -97,6 +105,13 @@ class Entities(FolderSource):
         """Return the name among several alike that is spelled like the text, otherwise the first."""
         names = [self._store.name(number) for number in numbers]
         return next((name for name in names if name.written == written), names[0])
+
+    @cached_property
+    def _filter(self) -> MentionFilter:
+        return MentionFilter(self._store.gazetteer, self, self._spellings)
+
+    def _spellings(self, numbers: tuple[int, ...]) -> list[str]:
+        return [self._store.name(number).written for number in numbers]
 
     @cached_property
     def _store(self) -> NameStore:

@@ -15,8 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from infuser.errors import SourceError
-from infuser.knowledge.names.gazetteer import NameMatch, clean_names
+from infuser.knowledge.graph.kinds import EntityLabels, relations_by_count
+from infuser.knowledge.names.gazetteer import clean_names
+from infuser.knowledge.names.name_rule import NameRule
 from infuser.registry import SOURCES
+from infuser.sources.fitting import FitsNames
+from infuser.sources.mentions import ABBREVIATION, MentionFilter, TextMentions
 from infuser.sources.storage import FolderSource
 from infuser.sources.terms import (
     DESCRIPTION,
@@ -39,13 +43,14 @@ _Triple = tuple[str, str, str] | tuple[str, str, str, float]
 
 @SOURCES.register("graph")
 @dataclass(frozen=True)
-class Graph(FolderSource):
+class Graph(NameRule, FitsNames, FolderSource):
     """Finds mentions of entities and ties those whose entities are near each other in the graph.
 
     Near is at most `hops` edges apart. A tie weighs decay ** (h - 1) over a shortest path of h edges, times the weights
     of these edges; over a single edge it carries the edge's relation. Two mentions of one entity are tied only if the
     graph has a loop on it. A name of several entities stands for all of them: the strongest tie counts, and the span's
-    id is the entity that has it. A span is labelled with the first type of its entity, if the graph knows one.
+    id is the entity that has it. A span is labelled with the first type of its entity, if the graph knows one; an
+    abbreviation that the text defines is tied to its long form and has its entity.
     """
 
     folder: ClassVar[tuple[str, str]] = ("triples", "graph")
@@ -68,6 +73,8 @@ class Graph(FolderSource):
     """Ties reach the first so many mentions of a text and of each side of a pair; an encoder reads no further."""
     n_meanings: int = 10
     """A name stands for so many of its entities: the most frequent, then those with most edges, then the first."""
+    types: Sequence[str] | None = None
+    """Only entities of these types are mentioned, and their spans are labelled with them; None for all."""
     n_terms: int = 0
     """How many terms each mention may have, words that are not in the text; 0 for none."""
     terms: Sequence[str] = (TYPE, NEIGHBOURS)
@@ -75,6 +82,7 @@ class Graph(FolderSource):
     "has role"; "description", its first words."""
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         if self.hops < 1 or not 0 < self.decay <= 1 or self.n_mentions < 1 or self.n_meanings < 1:
             raise SourceError(
                 f"hops={self.hops}, decay={self.decay}, n_mentions={self.n_mentions}, n_meanings={self.n_meanings} "
@@ -84,6 +92,11 @@ class Graph(FolderSource):
             self._take_folder(Path(os.path.abspath(self.triples)))
         else:
             self._take_triples(self.triples)
+        if self.types is not None:
+            if isinstance(self.types, str) or not all(isinstance(name, str) for name in self.types):
+                raise SourceError(f"types is {self.types!r}; give a list of types, or None.")
+            object.__setattr__(self, "types", tuple(self.types))
+            self._labels  # raises at once if there is no such type  # noqa: B018
         relations = [TYPE, NEIGHBOURS, DESCRIPTION]
         if not set(self.terms) <= set(relations):
             relations += self.graph_store.relations
@@ -117,27 +130,25 @@ class Graph(FolderSource):
 
     def annotate(self, texts: Sequence[str]) -> list[Annotations]:
         """Return the mentions in each text and the ties between them."""
-        found = self.graph_store.names.find(texts)
-        names = dict.fromkeys(mention.names for mentions in found for mention in mentions)
+        found = self._filter.find(texts)
+        names = dict.fromkeys(mention.names for one in found for mention in one.mentions)
         meanings = {one: self._meanings(one) for one in names}  # each name is looked at once for all texts
-        return [self._annotate(text, mentions, meanings) for text, mentions in zip(texts, found, strict=True)]
+        return [self._annotate(text, one, meanings) for text, one in zip(texts, found, strict=True)]
 
     @cached_property
     def span_types(self) -> tuple[str, ...]:
         """The first types of its entities, those of most entities first; "entity" where there is none."""
-        from infuser.knowledge.graph.kinds import types_by_count
-
-        return tuple(types_by_count(self.graph_store, UNTYPED))
+        return tuple(self._labels.by_count())
 
     @cached_property
     def relation_types(self) -> tuple[str, ...]:
         """Those of terms, "" of ties over several edges, then those of its edges, the most frequent first."""
-        from infuser.knowledge.graph.kinds import relations_by_count
-
         own = [*relations_of_terms(self.n_terms, self.terms), *([""] if self.hops > 1 else [])]
-        return tuple(dict.fromkeys([*own, *relations_by_count(self.graph_store)]))
+        last = [ABBREVIATION] if self.abbreviations else []
+        return tuple(dict.fromkeys([*own, *relations_by_count(self.graph_store), *last]))
 
-    def _annotate(self, text: str, mentions: list[NameMatch], known: dict[tuple[int, ...], list[int]]) -> Annotations:
+    def _annotate(self, text: str, found: TextMentions, known: dict[tuple[int, ...], list[int]]) -> Annotations:
+        mentions = found.mentions
         meanings = [known[mention.names] for mention in mentions]
         links: dict[tuple[int, int], Link] = {}
         chosen: dict[int, tuple[float, int]] = {}  # mention to its strongest tie's weight and its own entity in it
@@ -150,6 +161,10 @@ class Graph(FolderSource):
                 if place not in chosen or tie.weight > chosen[place][0]:
                     chosen[place] = (tie.weight, entity)
         entities = [chosen[place][1] if place in chosen else meanings[place][0] for place in range(len(mentions))]
+        for short, long in found.long_forms.items():
+            entities[short] = entities[long]
+            pair = (min(short, long), max(short, long))
+            links[pair] = Link(*pair, relation=ABBREVIATION)
         spans = tuple(
             Span(mention.start, mention.end, *self._label_and_id(entity))
             for mention, entity in zip(mentions, entities, strict=True)
@@ -169,8 +184,23 @@ class Graph(FolderSource):
 
     def _meanings(self, names: tuple[int, ...]) -> list[int]:
         """Return the entities that these names stand for, the most frequent first."""
-        entities = dict.fromkeys(self.graph_store.owners[list(names)].tolist())
-        return self.graph_store.by_frequency(list(entities))[: self.n_meanings]
+        entities = list(dict.fromkeys(self.graph_store.owners[list(names)].tolist()))
+        if self.types is not None:
+            entities = [entity for entity in entities if self._labels[entity]]
+        return self.graph_store.by_frequency(entities)[: self.n_meanings]
+
+    @cached_property
+    def _filter(self) -> MentionFilter:
+        wanted = None if self.types is None else lambda names: bool(self._meanings(names))
+        return MentionFilter(self.graph_store.names, self, self._spellings, wanted)
+
+    def _spellings(self, names: tuple[int, ...]) -> list[str]:
+        entities = [self.graph_store.entity(entity) for entity in self._meanings(names)]
+        return [name for one in entities for name in (one.label, *one.aliases, one.id.replace("_", " ")) if name]
+
+    @cached_property
+    def _labels(self) -> EntityLabels:
+        return EntityLabels(self.graph_store, UNTYPED, self.types)
 
     def _ties(
         self, meanings: list[list[int]], places: Iterable[int]
@@ -191,8 +221,7 @@ class Graph(FolderSource):
                         yield (here, one), (there, other), tie
 
     def _label_and_id(self, entity: int) -> tuple[str, str]:
-        types = self.graph_store.types_of(entity)
-        return types[0] if types else UNTYPED, self.graph_store.id_of(entity)
+        return self._labels[entity], self.graph_store.id_of(entity)
 
     @cached_property
     def graph_store(self) -> GraphStore:

@@ -15,7 +15,7 @@ from infuser.registry import SOURCES
 from infuser.sources.known import Known
 from infuser.sources.sampling import Sampling
 from infuser.sources.storage import load_source, save_source
-from infuser.types import Annotations, Source
+from infuser.types import Annotations, FitsExamples, Source
 
 _RECORD = "selective.json"
 _KIND = "infuser selection"
@@ -93,6 +93,11 @@ class Selective:
         """Return the same selection around a knowledge base that also knows these entities."""
         base: Any = self.source
         return dataclasses.replace(self, source=base.with_entities(*given, **options))
+
+    def fit(self, examples: Sequence[Mapping[str, Any]]) -> Self:
+        """Return the same selection around a source that is fitted to labelled examples, if it can be."""
+        inside = self.source
+        return dataclasses.replace(self, source=inside.fit(examples)) if isinstance(inside, FitsExamples) else self
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_") or name in ("source", "strategy"):  # copying looks them up before they are set

@@ -14,9 +14,9 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from infuser.errors import SourceError, did_you_mean
-from infuser.knowledge.candidates.mention_rule import STOP_WORDS
 from infuser.knowledge.graph.neighbours import name_of, neighbours_of
 from infuser.knowledge.graph.store import GraphStore
+from infuser.knowledge.names.name_rule import STOP_WORDS
 from infuser.types import Term
 from infuser.words import find_words
 

@@ -152,3 +152,17 @@ def test_what_is_no_name_is_refused_with_the_values(names: list[object], says: s
 def test_a_name_that_is_no_proper_text_is_refused(name: str) -> None:
     with pytest.raises(SourceError, match="null character or half of a character"):
         Gazetteer.build(["Bern", name])
+
+
+def test_a_gap_beside_a_sign_does_not_matter_where_loose() -> None:
+    names = Gazetteer.build(["Parkinson's disease", "St. Gallen", "New York", "N-acetyl (x)"])
+    text = "parkinson ' s disease in St.Gallen and St . Gallen, NewYork, N - acetyl( x )"
+    assert names.find([text]) == [[]]
+    [found] = names.find([text], loose=True)
+    assert [text[one.start : one.end] for one in found] == [
+        "parkinson ' s disease",
+        "St.Gallen",
+        "St . Gallen",
+        "N - acetyl( x )",
+    ]
+    assert names.find([f"parkinson '{PAIR_BREAK}s disease"], loose=True) == [[]]

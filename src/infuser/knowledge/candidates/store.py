@@ -20,9 +20,11 @@ from numpy.typing import NDArray
 from infuser.errors import InputError, SourceError
 from infuser.knowledge.arrays import Strings, begins_of
 from infuser.knowledge.artifact import Folder, Parts, whole, write_folder
-from infuser.knowledge.candidates.mention_rule import MentionRule, spelling_of
+from infuser.knowledge.candidates.mention_rule import MentionRule
 from infuser.knowledge.facts import MENTIONS, pack_mentions
 from infuser.knowledge.names.gazetteer import Gazetteer
+from infuser.knowledge.names.name_rule import spelling_of
+from infuser.knowledge.names.short_forms import add_short_forms
 from infuser.types import Candidate
 
 KIND = "candidates"
@@ -100,6 +102,7 @@ class MentionFinder:
     def __init__(self, store: CandidateStore, rule: MentionRule) -> None:
         self.store, self.rule = store, rule
         self._known: dict[str, tuple[Candidate, ...]] = {}
+        self._ignored = frozenset(map(rule.form, rule.ignored))
 
     def find(self, texts: Sequence[str]) -> list[list[FoundMention]]:
         """Return the mentions in each text, by their beginning and then by their length."""
@@ -110,7 +113,8 @@ class MentionFinder:
                 candidates = self._meant(text[start:end], spellings)
                 if candidates:
                     mentions.append(FoundMention(start, end, candidates))
-            found.append(_longest(mentions) if self.rule.overlaps == "longest" else mentions)
+            kept = _longest(mentions) if self.rule.overlaps == "longest" else mentions
+            found.append(add_short_forms(text, kept).mentions if self.rule.abbreviations else kept)
         return found
 
     def find_whole(self, mention: str) -> list[FoundMention]:
@@ -131,7 +135,7 @@ class MentionFinder:
         return self._known[written]
 
     def _decide(self, written: str, spellings: tuple[int, ...]) -> tuple[Candidate, ...]:
-        if not self.rule.is_short_enough(written):
+        if not self.rule.is_short_enough(written) or self.rule.form(written) in self._ignored:
             return ()
         same, exact = self._spelled(written, spellings)
         if not self.rule.says_something(written, known_so=bool(exact)):

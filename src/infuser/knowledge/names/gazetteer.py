@@ -34,6 +34,7 @@ _LINE_BREAK = re.compile(r"\r\n|[\n\r\v\f\x1c-\x1e\x85\u2028\u2029]")
 _END = ""  # stands behind each text of a batch, so that no mention reaches into the next one
 _NEVER = -1  # the number of a piece that no name has, of a paragraph break and of _END
 _GAP = -2  # the number of white space that stands for itself; the piece behind it takes it over
+_SIGN = 1 << 40  # added to the number of a piece that is a sign
 _PIECES_AT_ONCE = 200_000
 _MOST_REMEMBERED = 1_000_000
 
@@ -87,8 +88,11 @@ class Gazetteer:
     def __len__(self) -> int:
         return len(self._names)
 
-    def find(self, texts: Sequence[str], *, overlaps: bool = False) -> list[list[NameMatch]]:
-        """Return the mentions in each text: leftmost-longest and apart, or all of them with `overlaps`."""
+    def find(self, texts: Sequence[str], *, overlaps: bool = False, loose: bool = False) -> list[list[NameMatch]]:
+        """Return the mentions in each text: leftmost-longest and apart, or all of them with `overlaps`.
+
+        With `loose` a gap beside a sign does not matter: "Parkinson ' s disease" is a mention of "Parkinson's disease".
+        """
         found: list[list[NameMatch]] = []
         pieces: list[str] = []
         borders = [0]
@@ -97,9 +101,9 @@ class Gazetteer:
             pieces.append(_END)
             borders.append(len(pieces))
             if len(pieces) > _PIECES_AT_ONCE:  # the arrays of a batch stay small whatever the number of texts
-                found += self._find(pieces, borders, overlaps)
+                found += self._find(pieces, borders, overlaps, loose)
                 pieces, borders = [], [0]
-        return found + self._find(pieces, borders, overlaps)
+        return found + self._find(pieces, borders, overlaps, loose)
 
     def lookup(self, name: str) -> tuple[int, ...]:
         """Return the numbers of the names that this whole string is a mention of."""
@@ -107,7 +111,7 @@ class Gazetteer:
         [mentions] = self.find([name], overlaps=True)
         return next((mention.names for mention in mentions if (mention.start, mention.end) == (0, len(name))), ())
 
-    def _find(self, pieces: list[str], borders: list[int], overlaps: bool) -> list[list[NameMatch]]:
+    def _find(self, pieces: list[str], borders: list[int], overlaps: bool, loose: bool) -> list[list[NameMatch]]:
         """Return the mentions in texts that are cut into pieces, each text between two borders."""
         if len(self._numbers) > _MOST_REMEMBERED:
             self._numbers.clear()
@@ -123,7 +127,8 @@ class Gazetteer:
             numbers[gaps + 1] = np.where(behind >= 0, behind | 1, behind)
             kept = numbers != _GAP
             numbers, starts, ends = numbers[kept], starts[kept], ends[kept]
-        first, last, nodes = self._walk(numbers)
+        signs = (numbers >= 0) & (numbers & _SIGN != 0)
+        first, last, nodes = self._walk(np.where(signs, numbers ^ _SIGN, numbers), signs if loose else None)
         if not overlaps:
             first, last, nodes = _leftmost_longest(first, last, nodes)
         starts, ends = starts[first], ends[last]
@@ -134,8 +139,13 @@ class Gazetteer:
         mentions = list(map(_make_mention, places))
         return [mentions[one:other] for one, other in pairwise(cuts.tolist())]
 
-    def _walk(self, numbers: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Return (first piece, last piece, node) of every match, by first piece and then by length."""
+    def _walk(
+        self, numbers: NDArray[np.int64], signs: NDArray[np.bool_] | None
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+        """Return (first piece, last piece, node) of every match, by first piece and then by length.
+
+        `signs` are the pieces beside which a gap may be missing, or be there for none.
+        """
         node = self._first[numbers >> 1]
         here = np.flatnonzero(node)
         node = node[here]
@@ -148,9 +158,10 @@ class Gazetteer:
             known = piece >= 0
             here, piece = here[known], piece[known]
             wanted = (node[known].astype(np.uint64) << np.uint64(32)) | piece.astype(np.uint64)
-            place = np.searchsorted(self._edges, wanted)
-            place[place == len(self._edges)] = 0
-            leads = self._edges[place] == wanted
+            place, leads = self._follow(wanted)
+            if signs is not None:
+                again = np.flatnonzero(~leads & (signs[here + depth] | signs[here + (depth - 1)]))
+                place[again], leads[again] = self._follow(wanted[again] ^ np.uint64(1))
             here, node = here[leads], place[leads] + 1
             depth += 1
         if not matches:
@@ -158,6 +169,12 @@ class Gazetteer:
         starts, ends, nodes = (np.concatenate(column) for column in zip(*matches, strict=True))
         order = np.argsort(starts, kind="stable")
         return starts[order], ends[order], nodes[order]
+
+    def _follow(self, wanted: NDArray[np.uint64]) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """Return the places of these edges, and which of them there are."""
+        place = np.searchsorted(self._edges, wanted)
+        place[place == len(self._edges)] = 0
+        return place, self._edges[place] == wanted
 
 
 class _Numbers(dict[str, int]):
@@ -174,7 +191,7 @@ class _Numbers(dict[str, int]):
         else:
             number = key_in(self._vocabulary, fold(word, case=self._case, accents=self._accents))
             if number != _NEVER:
-                number = 2 * number + (word != piece)
+                number = 2 * number + (word != piece) + (0 if _is_word(word) else _SIGN)
         self[piece] = number
         return number
 
@@ -189,6 +206,10 @@ class _NamesOf(dict[int, tuple[int, ...]]):
     def __missing__(self, node: int) -> tuple[int, ...]:
         self[node] = names = tuple(self._names[self._ends[node] : self._ends[node + 1]].tolist())
         return names
+
+
+def _is_word(piece: str) -> bool:
+    return piece.isalnum() or any(char.isalnum() or char == "_" for char in piece)
 
 
 def _is_gap(white: str) -> bool:

@@ -1,0 +1,101 @@
+"""Names that training labels refute: what a list takes for mentions and the examples do not.
+
+An example is {"text": ..., "entities": [(start, end, label), ...]}. The labels of a source need not be those of the
+examples: each stands for the gold label with which its mentions coincide most often. An occurrence of a name
+
+    speaks for it       if it coincides with a gold mention of this label
+    speaks against it   if it overlaps no gold mention, or only such of other labels
+    says nothing        if it overlaps a gold mention of this label in part: "pain" in "chest pain"
+
+A name is refuted if more occurrences speak against it than for it, by more than the smoothing.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Self
+
+from infuser.errors import SourceError
+from infuser.knowledge.names.name_rule import spelling_of
+from infuser.types import FitsExamples, Source, Span
+
+Gold = list[tuple[int, int, str]]
+_MOST_PASSES = 4
+"""A refuted name may have hidden one inside it, which the next pass judges."""
+
+
+class FitsNames:
+    """Mixin of sources that look names up: they can be fitted to labelled examples."""
+
+    def fit(self, examples: Sequence[Mapping[str, Any]], *, smoothing: float = 0.5) -> Self:
+        """Return a source without the names that the examples refute; they join those in `ignored`.
+
+        An example is {"text": ..., "entities": [(start, end, label), ...]}. Give training examples only.
+        """
+        if not smoothing >= 0:
+            raise SourceError(f"smoothing is {smoothing!r}; it must be a number, 0 or more.")
+        texts, gold = [example["text"] for example in examples], [_gold(example) for example in examples]
+        fitted: Any = self
+        for _ in range(_MOST_PASSES):
+            plain = dataclasses.replace(fitted, abbreviations=False, n_terms=0)  # a short form is no name of the list
+            found = [one.spans for one in plain.annotate(texts)]
+            refuted = _refuted(plain, texts, found, gold, smoothing) - set(fitted.ignored)
+            if not refuted:
+                break
+            fitted = dataclasses.replace(fitted, ignored=tuple(sorted({*fitted.ignored, *refuted})))
+        return fitted  # type: ignore[no-any-return]
+
+
+def fit_sources(sources: Sequence[Source], examples: Sequence[Mapping[str, Any]]) -> list[Source]:
+    """Return the sources, fitted to labelled training examples where they can be; fit before they are cached."""
+    return [source.fit(examples) if isinstance(source, FitsExamples) else source for source in sources]
+
+
+def _refuted(
+    source: Any, texts: Sequence[str], found: Sequence[Sequence[Span]], gold: Sequence[Gold], smoothing: float
+) -> set[str]:
+    """Return the names, folded, that more occurrences speak against than for."""
+    stands_for = _labels(found, gold)
+    balance: dict[str, float] = defaultdict(float)
+    for text, spans, labelled in zip(texts, found, gold, strict=True):
+        for span, near in _beside(spans, labelled):
+            name = spelling_of(
+                text[span.start : span.end], fold_case=source.fold_case, fold_accents=source.fold_accents
+            )
+            balance[name] += _judge(span, near, stands_for.get(span.label))
+    return {name for name, value in balance.items() if value < -smoothing}
+
+
+def _judge(span: Span, near: Gold, label: str | None) -> int:
+    same = [place for place in near if place[2] == label]
+    if any(place[:2] == (span.start, span.end) for place in same):
+        return 1
+    return 0 if same else -1
+
+
+def _labels(found: Sequence[Sequence[Span]], gold: Sequence[Gold]) -> dict[str, str]:
+    """Return for each label of a source the gold label that it coincides with most often."""
+    times: dict[str, Counter[str]] = defaultdict(Counter)
+    for spans, labelled in zip(found, gold, strict=True):
+        there = {place[:2]: place[2] for place in labelled}
+        for span in spans:
+            if (span.start, span.end) in there:
+                times[span.label][there[span.start, span.end]] += 1
+    return {label: counts.most_common(1)[0][0] for label, counts in times.items()}
+
+
+def _beside(spans: Sequence[Span], labelled: Gold) -> Iterator[tuple[Span, Gold]]:
+    for span in spans:
+        yield span, [place for place in labelled if place[0] < span.end and span.start < place[1]]
+
+
+def _gold(example: Mapping[str, Any]) -> Gold:
+    try:
+        return [(int(start), int(end), str(label)) for start, end, label in example["entities"]]
+    except (KeyError, TypeError, ValueError) as error:
+        raise SourceError(
+            f"An example cannot be used to fit a source ({error!r}): {str(example)[:80]}. Give {{'text': ..., "
+            "'entities': [(start, end, label), ...]}."
+        ) from error
