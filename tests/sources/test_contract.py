@@ -29,6 +29,7 @@ from infuser.types import (
     DeclaresTypes,
     DrawsPerEpoch,
     FindsMentions,
+    FitsExamples,
     HasEntityVectors,
     HasGraph,
     OffersTerms,
@@ -58,15 +59,15 @@ BUILT_IN = [
     "token-classifier",
 ]
 CAPABILITIES: tuple[type, ...] = (
-    *(DrawsPerEpoch, FindsMentions, HasEntityVectors, HasGraph),
+    *(DrawsPerEpoch, FindsMentions, FitsExamples, HasEntityVectors, HasGraph),
     *(OffersTerms, SavesFiles, SavesSettings, WrapsSource),
 )
 CLAIMS: dict[str, set[type]] = {
     **{name: {SavesSettings} for name in BUILT_IN},
     "candidates": {FindsMentions, SavesSettings},
     "correlation": {OffersTerms, SavesSettings},
-    "entities": {OffersTerms, SavesSettings},
-    "graph": {HasGraph, OffersTerms, SavesSettings},
+    "entities": {FitsExamples, OffersTerms, SavesSettings},
+    "graph": {FitsExamples, HasGraph, OffersTerms, SavesSettings},
     "knowledge-base": {HasEntityVectors, OffersTerms, SavesFiles},
     "phrases": set(),
     "selective": {DrawsPerEpoch, SavesFiles, WrapsSource},
