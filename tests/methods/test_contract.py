@@ -12,7 +12,7 @@ import json
 import re
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +52,7 @@ CLAIMS: dict[str, set[type]] = {
     "kam": set(),
     "kar": {HasBases, HasLinkers, GivesUpBases},
     "ernie": {HasBases},
+    "text": set(),
     "together": set(),
 }
 """What each method offers beyond `attach` and `detach`."""
@@ -59,28 +60,27 @@ CLAIMS: dict[str, set[type]] = {
 VARIED_HOSTS = ("bert", "albert", "modernbert")
 """Where the variants are tried: one of each kind of block."""
 
-every_method = pytest.mark.parametrize("method", [*METHODS, *VARIANTS])
+INSIDE = [name for name in METHODS if name != "text"]
+"""Methods with weights inside the encoder; `Text` has none, and its knowledge is part of the text."""
+
+
+def on_hosts(places: Iterable[tuple[str, ...]], methods: Sequence[str]) -> list[tuple[str, ...]]:
+    """Return every place with every method and, on a few hosts, with every variant."""
+    pairs = itertools.product(places, [*methods, *VARIANTS])
+    return [(*place, method) for place, method in pairs if method not in VARIANTS or place[0] in VARIED_HOSTS]
+
+
+every_method = pytest.mark.parametrize("method", [*INSIDE, *VARIANTS])
 every_registered_method = pytest.mark.parametrize("method", list(METHODS))
-everywhere = pytest.mark.parametrize(
-    ("host", "head", "method"),
-    [
-        (host, head, method)
-        for (host, head), method in itertools.product(every_host_and_head(), [*METHODS, *VARIANTS])
-        if method in METHODS or host in VARIED_HOSTS
-    ],
+everywhere = pytest.mark.parametrize(("host", "head", "method"), on_hosts(every_host_and_head(), INSIDE))
+everywhere_with_text = pytest.mark.parametrize(
+    ("host", "head", "method"), on_hosts(every_host_and_head(), list(METHODS))
 )
-on_every_host = pytest.mark.parametrize(
-    ("host", "method"),
-    [
-        (host, method)
-        for host, method in itertools.product(HOSTS, [*METHODS, *VARIANTS])
-        if method in METHODS or host in VARIED_HOSTS
-    ],
-)
+on_every_host = pytest.mark.parametrize(("host", "method"), on_hosts([(host,) for host in HOSTS], INSIDE))
 
 
 def test_the_methods_are_registered() -> None:
-    assert {"ernie", "kam", "kar", "together", "types"} <= set(METHODS)
+    assert {"ernie", "kam", "kar", "text", "together", "types"} <= set(METHODS)
 
 
 @every_registered_method
@@ -145,7 +145,7 @@ def anatomy(model: PreTrainedModel) -> dict[str, Any]:
     }
 
 
-@everywhere
+@everywhere_with_text
 def test_detach_gives_the_host_back(host: str, head: str, method: str) -> None:
     # ModernBERT's own eager attention turns float64 with much padding into NaN
     attention = "eager" if HEADS.index(head) % 2 and host != "modernbert" else "sdpa"
@@ -226,7 +226,7 @@ def alone_and_in_company(infused: infuser.Infused, head: str) -> float:
     return largest
 
 
-@everywhere
+@everywhere_with_text
 def test_company_does_not_matter(host: str, head: str, method: str) -> None:
     assert alone_and_in_company(infuse_tiny(host, head, method), head) <= 1e-9
 
