@@ -22,7 +22,7 @@ from support.measuring import RESULTS, about, in_new_process, memory_mb, rounds_
 from torch.nn.functional import conv2d, dropout
 from transformers import BertConfig, BertForSequenceClassification
 
-from infuser import Entities, Kam
+from infuser import Entities, Kam, Vocabulary
 from infuser.methods import kam as kam_module
 
 TARGETS = {
@@ -42,7 +42,8 @@ def build(kind: str) -> BertForSequenceClassification:
     torch.manual_seed(0)
     model = BertForSequenceClassification(BertConfig()).eval()
     if kind != "plain":
-        Kam().attach(model, sources=[Entities.tiny()] * N_SOURCES)
+        sources = [Entities.tiny()] * N_SOURCES
+        Kam().attach(model, sources=sources, vocabulary=Vocabulary.of(sources))
         with torch.no_grad():
             for name, weight in model.named_parameters():
                 if "knowledge" in name:
@@ -73,7 +74,7 @@ def make_batch(n_batch: int, n_tokens: int, kind: str) -> dict[str, torch.Tensor
 def attend_naively(query: Any, key: Any, value: Any, mask: Any, knowledge: Any, **given: Any) -> Any:
     """Compute KAM's formula as it is written, operation by operation, over whole (batch, heads, n, n) tensors."""
     mixer = given["mixer"]
-    rows, columns = knowledge.rows[:, None, :, None], knowledge.columns[:, None, None, :]
+    rows, columns = knowledge.rows[:, None, :, None], knowledge.rows[:, None, None, :]
     scores = query @ key.transpose(2, 3) * given["scaling"]
     if given["below"] is not None:
         scores = scores + given["gate"] * given["below"]
