@@ -8,19 +8,23 @@ import numpy as np
 import pytest
 import torch
 from miniatures import HOSTS, Repeats, tiny_host, tiny_tokenizer
-from tiny_infusions import KNOWN_TEXT, infuse_tiny
+from tiny_infusions import KNOWN_TEXT, infuse_tiny, shake, tiny_base
 
 import infuser
-from infuser.analysis.explain import explain
+from infuser.analysis.explain import explain, read
 from infuser.analysis.explanation import Explanation
+from infuser.analysis.head_changes import runaway_heads, share_moved, words_without_knowledge
 from infuser.analysis.predict import label_names, probabilities
 from infuser.errors import InputError
 from infuser.hosts import is_new_weight
 from infuser.linking.inference import find_mentions
+from infuser.methods import Kar, Types
 from infuser.relations.encoders import Encoder
+from infuser.signals import Collator
 from infuser.sources import Correlation, Entities
 from infuser.sources.naming import source_names
-from infuser.types import Annotations
+from infuser.tasks.ner import find_entities
+from infuser.types import Annotations, Source
 
 TEXT, PAIR = "buy glipizide tablets", "the pharmacy near Zürich"
 
@@ -209,6 +213,103 @@ def test_mentions_come_with_their_candidates_and_what_was_chosen(method: str) ->
     without = explain(infused, KNOWN_TEXT, off=names[:1])
     assert {one.base for one in without.mentions} == {one.base for one in mentions} - {mentions[0].base}
     assert without.to_dict()["answer_infused"] == pytest.approx(first["answers_without"][names[0]], abs=2e-6)
+
+
+def infuse_several(*sources: Source, head: str = "sequence-classification") -> infuser.Infused:
+    """Return a tiny host with Types and Kam inside, whose new weights are no longer those that change nothing."""
+    methods = [Types(), infuser.Kam()]
+    infused = infuser.infuse(tiny_host("bert", head), methods, sources=list(sources), tokenizer=tiny_tokenizer("bert"))
+    shake(infused.model)
+    return infused
+
+
+def test_a_method_is_left_out_by_its_name_and_has_an_answer_without_it() -> None:
+    infused = infuse_several(Entities({"glipizide": "drug", "Zürich": "city"}))
+    whole, half = explain(infused, TEXT, PAIR), explain(infused, TEXT, PAIR, off=["kam"])
+    assert list(whole.answers_without) == ["entities", "types", "kam"] and half.off == ("kam",)
+    assert list(half.answers_without) == ["entities", "types"] and half.maps.keys() == whole.maps.keys()
+    with torch.inference_mode():
+        logits = infused.model(**infused.batch([TEXT], [PAIR]), knowledge_off=["kam"]).logits
+    assert list((half.answer_infused or {}).values()) == pytest.approx(logits.softmax(-1)[0].tolist())
+    assert half.answer_infused == pytest.approx(whole.answers_without["kam"]) != pytest.approx(whole.answer_infused)
+    assert half.answers_without["types"] == pytest.approx(whole.answer_plain)  # nothing is left of the method
+    assert explain(infused, TEXT, PAIR, off=["method:kam"]).to_dict() == half.to_dict()
+    with pytest.raises(
+        InputError, match="no source or method 'text' to leave out: this model has entities, types, kam"
+    ):
+        explain(infused, TEXT, off=["text"])
+
+
+def test_a_source_wins_its_name_and_a_single_method_has_no_switch() -> None:
+    class kam(Repeats):
+        """A source whose name is that of a method."""
+
+    infused = infuse_several(kam())
+    explanation = explain(infused, KNOWN_TEXT, off=["kam"])
+    assert explanation.off == ("kam",) and not explanation.maps
+    assert list(explain(infused, KNOWN_TEXT).answers_without) == ["kam", "types", "method:kam"]
+    assert explain(infused, KNOWN_TEXT, off=["method:kam"]).off == ("method:kam",)
+    with pytest.raises(InputError, match="no source 'kam' to leave out"):
+        explain(infuse(), TEXT, off=["kam"])
+
+
+def test_a_linker_that_is_left_out_chooses_nothing() -> None:
+    infused = infuser.infuse(
+        tiny_host("bert", "sequence-classification", num_hidden_layers=3),
+        [Types(), Kar()],
+        sources=[tiny_base("places")],
+        tokenizer=tiny_tokenizer("bert"),
+    )
+    assert explain(infused, KNOWN_TEXT).mentions and not explain(infused, KNOWN_TEXT, off=["kar"]).mentions
+    types = infuser.infuse(tiny_host("bert"), Types(), sources=[tiny_base("places")], tokenizer=tiny_tokenizer("bert"))
+    assert not explain(types, KNOWN_TEXT).mentions  # no method reads what the base offers
+
+
+def test_heads_run_away_that_move_most_attention_of_words_without_knowledge() -> None:
+    calm = infuse_tiny("bert", "sequence-classification")
+    assert explain(calm, KNOWN_TEXT).runaway == ()
+    infused = infuser.infuse(tiny_host("bert"), sources=[Entities(["river"])], tokenizer=tiny_tokenizer("bert"))
+    reading = read(infused, "the old river lies near the town")
+    one = torch.eye(len(reading.about.words), dtype=torch.float64)
+    half = 0.45 * one + 0.55 * one.roll(1, dims=0)
+    plain, changed = torch.stack([one, one])[None], torch.stack([half, one])[None]
+    unknown = words_without_knowledge(infused.batch(["the old river lies near the town"]), infused.tokenizer)
+    assert [word for word, free in zip(reading.about.words, unknown, strict=True) if free] == (
+        ["the", "old", "lies", "near", "the", "town"]
+    )
+    assert runaway_heads(share_moved(plain, changed), unknown) == ((0, 0, pytest.approx(0.55)),)
+    changed[0, 0, unknown] = one[unknown]  # what it moves on words that are known may be as much as it likes
+    assert runaway_heads(share_moved(plain, changed), unknown) == ()
+    assert runaway_heads(share_moved(plain, changed), torch.zeros_like(unknown)) == ()
+
+
+def test_a_model_that_ran_away_says_so() -> None:
+    infused = infuser.infuse(tiny_host("bert"), sources=[Entities(["bridge"])], tokenizer=tiny_tokenizer("bert"))
+    for seed in range(20):
+        shake(infused.model, seed=seed)
+    explanation = explain(infused, "the town lies near the old bridge")
+    assert explanation.runaway
+    layer, head, share = explanation.runaway[0]
+    assert share > 0.5 and f"layer {layer} head {head} ({share:.0%})" in (explanation.warning or "")
+    assert explanation.to_dict()["runaway"][0] == [layer, head, round(share, 6)]
+
+
+def test_a_tagger_shows_the_entities_that_it_finds_without_knowledge_and_with_it() -> None:
+    infused = infuse_several(Entities({"glipizide": "drug", "Zürich": "city"}), head="token-classification")
+    infused.model.config.id2label = {0: "O", 1: "B-Drug", 2: "I-Drug"}
+    torch.nn.init.constant_(infused.model.classifier.bias[:1], -9.0)  # O is not all it says
+    explanation = explain(infused, TEXT)
+    example = [{"text": TEXT}]
+    [found] = find_entities(infused.model, infused.collator(), example)
+    [plain] = find_entities(infused.model, Collator(infused.tokenizer), example)
+    assert explanation.entities_infused == tuple((*one[:3], pytest.approx(one[3])) for one in found)
+    assert explanation.entities_plain == tuple((*one[:3], pytest.approx(one[3])) for one in plain)
+    assert found != plain and (found or plain) and explanation.answer_plain is None
+    assert list(explanation.entities_without) == ["entities", "types", "kam"]
+    silent = explain(infused, TEXT, off=["entities"])
+    assert silent.entities_infused == explanation.entities_without["entities"]
+    told = json.loads(json.dumps(explanation.to_dict()))
+    assert Explanation.from_dict(told).entities_infused == tuple((*one[:3], round(one[3], 6)) for one in found)
 
 
 def test_a_plain_encoder_shows_its_attention() -> None:

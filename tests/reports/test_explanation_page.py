@@ -23,7 +23,7 @@ from infuser.types import Annotations, Link, Span, Term, join_pair
 Explain = Callable[..., Explanation]
 ValuesOf = Callable[[Mapping[str, str]], np.ndarray]
 
-PARTS = ["answer", "found", "triples", "mentions", "maps", "heads", "attention", "changes"]
+PARTS = ["warning", "answer", "entities", "found", "triples", "mentions", "maps", "heads", "attention", "changes"]
 TEXT, PAIR = "buy glipizide", "pharmacy near me"
 FOUND = Annotations(
     join_pair(TEXT, PAIR),
@@ -62,6 +62,10 @@ EVERYTHING: dict[str, Any] = {
     "answers_without": {"graph": {"no": 0.6, "yes": 0.4}},
     "found": {"entities": Annotations(FOUND.text, FOUND.spans), "graph": FOUND},
     "off": ("entities",),
+    "entities_plain": ((4, 13, "City", 0.4),),
+    "entities_infused": ((4, 13, "Drug", 0.91),),
+    "entities_without": {"graph": ((4, 13, "Drug", 0.6),)},
+    "runaway": ((3, 2, 0.93), (0, 1, 0.51)),
     "changes": np.arange(12.0).reshape(4, 3) / 100,
     "mentions": MENTIONS,
     "triples": TRIPLES,
@@ -125,6 +129,36 @@ def test_answers_are_told_without_knowledge_with_it_and_without_each_source(expl
     bars = [svg.findall("{*}rect")[-1] for svg in read(part).iterfind(".//{*}svg")]
     lengths = [float(bar.get("width", 0)) for bar in bars]
     assert lengths[0] / lengths[2] == pytest.approx(0.69 / 0.6, rel=0.01)
+
+
+def test_heads_that_run_away_are_named_in_a_note(explain: Explain) -> None:
+    note = read(explanation_parts(explain(**EVERYTHING))["warning"]).find("{*}p")
+    assert note is not None and note.get("class") == "caution"
+    assert "layer 3 head 2 (93%), layer 0 head 1 (51%). What they had learned in pretraining is gone" in told(note)
+    many = explain(runaway=tuple((0, head, 0.9) for head in range(20))).warning or ""
+    assert "layer 0 head 5 (90%), 14 more." in many and "head 6" not in many
+    assert explain().warning is None and explanation_parts(explain())["warning"] == ""
+
+
+def test_entities_are_marked_in_the_text_and_those_of_one_reading_alone_are_framed(explain: Explain) -> None:
+    part = read(explanation_parts(explain(**EVERYTHING))["entities"])
+    marks = [(told(mark), mark.get("class")) for mark in part.iterfind(".//{*}mark")]
+    assert marks == [
+        ("glipizideCity 0.40, only here", "type-0 differs"),
+        ("glipizideDrug 0.91, only here", "type-1 differs"),
+        ("glipizideDrug 0.60", "type-1"),
+    ]
+    names = [told(line) for line in part.iterfind("{*}p") if line.get("class") == "soft"]
+    assert names == ["without knowledge", "with knowledge", "without graph"]
+    nothing = explanation_parts(explain(entities_plain=(), entities_infused=()))["entities"]
+    assert "with knowledge: none" in nothing and TEXT in told(read(nothing))
+
+
+def test_methods_that_are_left_out_are_named(explain: Explain) -> None:
+    several = EVERYTHING | {"off": ("entities", "kam"), "answers_without": {"types": {"no": 0.6, "yes": 0.4}}}
+    part = explanation_parts(explain(**several))["answer"]
+    assert "without types" in part and "Without a method: the others" in part and "Switched off: kam." in part
+    assert "Without a method" not in explanation_parts(explain(**EVERYTHING))["answer"]
 
 
 def test_a_score_that_is_no_share_has_no_bar(explain: Explain) -> None:
@@ -247,7 +281,16 @@ def test_the_heads_that_changed_are_a_map_to_choose_from(explain: Explain, value
 def test_an_explanation_that_was_read_back_shows_the_same(explain: Explain) -> None:
     explanation = explain(**EVERYTHING)
     parts, again = explanation_parts(explanation), explanation_parts(Explanation.from_dict(explanation.to_dict()))
-    same = ["answer", "found", "triples", "mentions", "heads", "changes"]  # attention is kept with six decimals
+    same = [
+        "warning",
+        "answer",
+        "entities",
+        "found",
+        "triples",
+        "mentions",
+        "heads",
+        "changes",
+    ]  # attention is kept with six decimals
     assert [name for name in PARTS if parts[name] != again[name] and name in same] == []
 
 
@@ -290,8 +333,8 @@ def test_every_part_is_xml_whatever_a_user_or_a_source_wrote(explain: Explain, e
 def test_what_a_model_explains_is_shown(method: str) -> None:
     infused = infuse_tiny("bert", "sequence-classification", method, num_hidden_layers=3)
     parts = explanation_parts(explain_text(infused, KNOWN_TEXT, "the old river", layer="strongest"))
-    empty = {"triples", "mentions" if method == "kam" else "maps"}
-    assert {name for name, part in parts.items() if not part} == empty
+    empty = {"entities", "triples", "mentions" if method == "kam" else "maps"}
+    assert {name for name, part in parts.items() if not part} - {"warning"} == empty
     read("".join(parts.values()))
     drawn = read(parts["found"]).findall(".//{*}figure")
     assert len(drawn) == 2 and all(figure.find(".//{*}rect") is not None for figure in drawn)

@@ -131,9 +131,9 @@ def test_all_can_be_done_with_the_keyboard_alone(page: Page, address: str, saved
     page.keyboard.type("the river")
     for _ in range(12):
         page.keyboard.press("Tab")
-        if page.evaluate(focused) == "source-0":
+        if page.evaluate(focused) == "switch-0":
             break
-    assert page.evaluate(focused) == "source-0"
+    assert page.evaluate(focused) == "switch-0"
     page.keyboard.press("Space")
     while page.evaluate(focused) != "head":
         page.keyboard.press("Tab")

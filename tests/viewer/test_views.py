@@ -12,9 +12,12 @@ from miniatures import tiny_host, tiny_tokenizer
 from relation_texts import shaped_texts
 from tiny_infusions import KNOWN_TEXT
 
+import infuser
+from infuser import Kam
 from infuser.analysis.explain import explain
 from infuser.errors import InputError
 from infuser.infused import Infused
+from infuser.methods import Types
 from infuser.relations.encoders import Encoder
 from infuser.relations.extraction import extract
 from infuser.sources import Entities
@@ -50,7 +53,21 @@ def test_what_the_page_needs_is_told(view: InfusedView) -> None:
     about = view.about()
     assert (about["kind"], about["n_layers"], about["n_heads"], about["pairs"]) == ("kam", 2, 2, True)
     assert [source["name"] for source in about["sources"]] == source_names(view.infused.sources)
-    assert about["examples"] == [{"text": KNOWN_TEXT, "pair": "the river"}]
+    assert about["examples"] == [{"text": KNOWN_TEXT, "pair": "the river"}] and about["methods"] == []
+
+
+def test_several_methods_have_switches_beside_those_of_the_sources() -> None:
+    methods = [Types(), Kam()]
+    infused = infuser.infuse(
+        tiny_host("bert", "sequence-classification"),
+        methods,
+        sources=[Entities({"river": "water"})],
+        tokenizer=tiny_tokenizer("bert"),
+    )
+    view = InfusedView(infused, "several")
+    assert [one["name"] for one in view.about()["methods"]] == ["types", "kam"]
+    assert all(one["about"].endswith((".", ":")) for one in view.about()["methods"])
+    assert view.see(ViewRequest(KNOWN_TEXT, off=frozenset(["kam"]))).off == ("kam",)
 
 
 def test_sources_are_asked_once_about_a_text_and_few_texts_are_remembered(view: InfusedView) -> None:

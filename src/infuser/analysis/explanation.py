@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from typing import Any, TypeAlias
 
@@ -16,9 +16,12 @@ from infuser.linking.mentions import Mention
 from infuser.types import Annotations
 
 Matrix: TypeAlias = NDArray[np.float64]
+Entity: TypeAlias = tuple[int, int, str, float]
+"""An entity that a model finds in a text: start, end, type, probability."""
 
 ROUNDING = 1e-6
 """A change of attention that is no larger is none."""
+_MOST_NAMED = 6
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,13 +51,23 @@ class Explanation:
     answer_infused: Mapping[str, float] | None = None
     """Probability of each label with knowledge."""
     answers_without: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """Probability of each label with all knowledge but that of one source, by the source's name."""
+    """Probability of each label with all knowledge but that of one source, by the source's name; and with all methods
+    but one, by the method's name, of a model with several."""
+    entities_plain: tuple[Entity, ...] | None = None
+    """Entities that a tagger finds without knowledge: start, end, type, probability; None for other models."""
+    entities_infused: tuple[Entity, ...] | None = None
+    """Entities that it finds with knowledge."""
+    entities_without: Mapping[str, tuple[Entity, ...]] = field(default_factory=dict)
+    """Entities that it finds without one source or method, as in `answers_without`."""
     found: Mapping[str, Annotations] = field(default_factory=dict)
     """What each source found in the text, or in both sides of a pair joined (see `types.join_pair`)."""
     off: tuple[str, ...] = ()
-    """Sources that found something, perhaps, but were left out: they have no map and no part in the answer."""
+    """Sources that found something, perhaps, but were left out: they have no map and no part in the answer. And methods
+    that were left out."""
     changes: Matrix | None = None
     """The share of its attention that each head of each layer moves elsewhere, mean over tokens (layers, heads)."""
+    runaway: tuple[tuple[int, int, float], ...] = ()
+    """Heads that move more than half of the attention of words without knowledge: layer, head, share; most first."""
     mentions: tuple[Mention, ...] = ()
     """What names may mean, and what a linker inside the encoder made of it."""
     triples: tuple[Mapping[str, Any], ...] | None = None
@@ -101,6 +114,20 @@ class Explanation:
         layer, head = divmod(int(self.changes.argmax()), self.changes.shape[1])
         return layer, head
 
+    @property
+    def warning(self) -> str | None:
+        """Say which heads run away and what that means; None if none does."""
+        if not self.runaway:
+            return None
+        heads = [f"layer {layer} head {head} ({share:.0%})" for layer, head, share in self.runaway[:_MOST_NAMED]]
+        more = len(self.runaway) - len(heads)
+        heads += [f"{more} more"] if more else []
+        return (
+            f"Heads that move more than half of the attention of words without knowledge: {', '.join(heads)}. "
+            "What they had learned in pretraining is gone. Train with smaller steps (new_learning_rate) or with the "
+            "method's defaults."
+        )
+
     def to_dict(self) -> dict[str, Any]:
         """Return plain JSON values; numbers keep six decimals."""
         return {
@@ -114,9 +141,13 @@ class Explanation:
             "answer_plain": _plain_numbers(self.answer_plain),
             "answer_infused": _plain_numbers(self.answer_infused),
             "answers_without": {name: _plain_numbers(answer) for name, answer in self.answers_without.items()},
+            "entities_plain": _plain_entities(self.entities_plain),
+            "entities_infused": _plain_entities(self.entities_infused),
+            "entities_without": {name: _plain_entities(found) for name, found in self.entities_without.items()},
             "found": {name: asdict(found) for name, found in self.found.items()},
             "off": list(self.off),
             "changes": None if self.changes is None else self.changes.round(6).tolist(),
+            "runaway": [[layer, head, round(share, 6)] for layer, head, share in self.runaway],
             "mentions": nan_to_null([asdict(mention) for mention in self.mentions]),
             "triples": None if self.triples is None else [dict(triple) for triple in self.triples],
             "maps": {name: drawn.round(6).tolist() for name, drawn in self.maps.items()},
@@ -146,6 +177,10 @@ def _checked(what: str, values: Matrix, shape: tuple[int, int]) -> Matrix:
         n_bad = int((~np.isfinite(matrix)).sum())
         raise InputError(f"The {what} holds {n_bad} values that are not finite. Trim padding rows before explaining.")
     return matrix
+
+
+def _plain_entities(entities: Iterable[Entity] | None) -> list[list[Any]] | None:
+    return None if entities is None else [[*one[:3], round(one[3], 6)] for one in entities]
 
 
 def _plain_numbers(answer: Mapping[str, float] | None) -> dict[str, float] | None:

@@ -33,7 +33,9 @@ def explain(
         ),
     ] = "-1",
     head: Annotated[str, option("Head of that layer, from 0, or the mean over heads.", metavar="N|mean")] = "mean",
-    off: Annotated[list[str] | None, option("Leave out a source, by name. Repeatable.", metavar="SOURCE")] = None,
+    off: Annotated[
+        list[str] | None, option("Leave out a source or, of several methods, a method. Repeatable.", metavar="NAME")
+    ] = None,
     as_json: Annotated[bool, option("Print everything as JSON instead, and draw nothing.", "--json")] = False,
     out: Annotated[Path, option("Folder for explanation.png and explanation.html.")] = Path("runs/explain"),
     *,
@@ -68,6 +70,7 @@ def explain(
 
     _print_found(explanation)
     _print_answers(explanation)
+    _print_entities(explanation)
     _print_changes(explanation)
     if not is_infused(model):
         say("This model is freshly infused: knowledge changes it once it is trained, see infuser train --help.")
@@ -97,6 +100,28 @@ def _print_found(explanation: Explanation) -> None:
             say(f"  {line}")
         if len(lines) > _MOST_LINES:
             say(f"  and {len(lines) - _MOST_LINES} more")
+    if methods := [name for name in explanation.off if name not in explanation.found]:
+        say(f"switched off: {', '.join(methods)}", style="bold")
+
+
+def _print_entities(explanation: Explanation) -> None:
+    before, after, without = explanation.entities_plain, explanation.entities_infused, explanation.entities_without
+    if before is None or after is None:
+        return
+    readings = [{one[:3]: f"{one[3]:.3f}" for one in found} for found in (before, after, *without.values())]
+    rows = [
+        (
+            " ".join(explanation.text[start:end].split()),
+            label,
+            *(found.get((start, end, label), "-") for found in readings),
+        )
+        for start, end, label in sorted({one for found in readings for one in found})
+    ]
+    if not rows:
+        say("No entity was found, neither without knowledge nor with it.")
+        return
+    headers = ("entity", "type", "without knowledge", "with knowledge", *(f"without {name}" for name in without))
+    print_table(headers, rows)
 
 
 def _print_answers(explanation: Explanation) -> None:
@@ -115,6 +140,8 @@ def _print_changes(explanation: Explanation) -> None:
     changes, words = explanation.largest_changes(5), explanation.words
     if not any(drawn.any() for drawn in explanation.maps.values()):
         say("No source ties any words of this text. Are names spelled as in the text?", style="yellow")
+    if explanation.warning:
+        say(explanation.warning, style="yellow")
     if not changes:
         say(f"Knowledge did not change the attention of {explanation.place}.")
         return

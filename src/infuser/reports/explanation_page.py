@@ -9,10 +9,11 @@ from infuser.analysis.explanation import ROUNDING, Explanation
 from infuser.errors import InputError
 from infuser.files import write_whole
 from infuser.reports.decisions import answer_table, mentions_table, triples_as_found, triples_table
+from infuser.reports.entity_lines import entity_lines
 from infuser.reports.figures import COLOURS
 from infuser.reports.grids import Panel, attention_panels, heat_map, map_panel
 from infuser.reports.marked_text import marked_figure, ties_in_words
-from infuser.reports.page import document, escaped, panels, section, shown, soft, table
+from infuser.reports.page import caution, document, escaped, panels, section, shown, soft, table
 from infuser.types import join_pair
 
 
@@ -42,7 +43,9 @@ def explanation_parts(explanation: Explanation) -> dict[str, str]:
     Every piece is well-formed XML and escaped.
     """
     return {
+        "warning": _warning(explanation),
         "answer": _answer(explanation),
+        "entities": entity_lines(explanation),
         "found": _found(explanation),
         "triples": _triples(explanation),
         "mentions": _mentions(explanation),
@@ -53,6 +56,10 @@ def explanation_parts(explanation: Explanation) -> dict[str, str]:
     }
 
 
+def _warning(explanation: Explanation) -> str:
+    return f"<h3>Heads that ran away</h3>{caution(explanation.warning)}" if explanation.warning else ""
+
+
 def _answer(explanation: Explanation) -> str:
     without, infused = explanation.answer_plain or {}, explanation.answer_infused or {}
     if not without and not infused:
@@ -60,9 +67,14 @@ def _answer(explanation: Explanation) -> str:
     if _all_off(explanation):
         note = soft("Every source is off. What still differs is the method's own: its weights read any text.")
     elif explanation.answers_without:
-        note = soft("Without knowledge: the plain encoder. Without a source: the method, and what the others found.")
+        note = "Without knowledge: the plain encoder. Without a source: the method, and what the others found."
+        if explanation.answers_without.keys() - explanation.found.keys():
+            note += " Without a method: the others, and all that was found."
+        note = soft(note)
     else:
         note = ""
+    if methods := [name for name in explanation.off if name not in explanation.found]:
+        note += soft(f"Switched off: {', '.join(methods)}.")
     return f"<h3>Answer</h3>{answer_table(without, infused, explanation.answers_without)}{note}"
 
 

@@ -101,7 +101,9 @@ def _label(axes: Axes, explanation: Explanation, n_columns: int, font_size: floa
 
 def _heading(explanation: Explanation, width: int) -> list[str]:
     place = f"{explanation.place}; row reads column; attention coloured on a square-root scale"
-    return [shown(explanation.title, width), *(shown(line) for line in caption_lines(explanation, width)), place]
+    warning = textwrap.wrap(explanation.warning or "", width)
+    text = [shown(line) for line in caption_lines(explanation, width)]
+    return [shown(explanation.title, width), *text, place, *warning]
 
 
 def _ticks(norm: Any) -> list[float]:

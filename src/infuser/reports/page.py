@@ -92,6 +92,11 @@ def soft(sentence: str) -> str:
     return f'<p class="soft">{escaped(sentence)}</p>'
 
 
+def caution(sentence: str) -> str:
+    """Return a sentence that warns, in a box of its own."""
+    return f'<p class="caution" role="note">{escaped(sentence)}</p>'
+
+
 def verdict(sentence: str, kind: str) -> str:
     """Return a verdict in a box; "helps", "hurts" and "no evidence" have colours."""
     return f'<p class="verdict {kind.replace(" ", "-")}">{escaped(sentence)}</p>'

@@ -18,7 +18,7 @@ class ViewRequest:
     text: str
     pair: str | None = None
     off: frozenset[str] = frozenset()
-    """Names of sources that are left out."""
+    """Names of sources, or of several methods, that are left out."""
     layer: Layer = -1
     head: int | None = None
     """None is the mean over heads."""
@@ -48,7 +48,7 @@ def request_of(body: object) -> ViewRequest:
         raise InputError("The request has no 'text'. Send an object such as {'text': 'Bern'}.")
     pair, off, head = body.get("pair"), body.get("off", []), body.get("head")
     if not isinstance(off, list):
-        raise _unfit("off", off, "a list of names of sources")
+        raise _unfit("off", off, "a list of names of sources and methods")
     return ViewRequest(
         text=_text("text", body["text"]),
         pair=None if pair is None else _text("pair", pair),

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 from transformers import PreTrainedModel
 
-from infuser.analysis.explain import Explained, TextReading, annotations_of, read
+from infuser.analysis.explain import TextReading, annotations_of, read
+from infuser.analysis.explained import Explained, Switches
 from infuser.analysis.explanation import Explanation
 from infuser.errors import InputError
 from infuser.hosts import n_blocks
 from infuser.infused import Infused
 from infuser.methods.together import name_of
+from infuser.registry import METHODS
 from infuser.sources import Entities
 from infuser.sources.naming import source_names
 from infuser.sources.selective import bare
@@ -57,7 +59,11 @@ class InfusedView:
     def about(self) -> dict[str, Any]:
         """Return what the page says about the model and what it needs to draw its controls."""
         kind = name_of(self.infused.method) if isinstance(self.infused, Infused) else "plain"
-        return _about(self, kind, self.infused.model, self.infused.sources)
+        methods = [
+            {"name": name, "about": _first_sentence(METHODS[method])}
+            for name, method in Switches.of(self.infused).methods.items()
+        ]
+        return _about(self, kind, self.infused.model, self.infused.sources, methods)
 
     def see(self, request: ViewRequest) -> Explanation:
         """Return what knowledge does to the text; sources are asked once about each text."""
@@ -151,7 +157,11 @@ def _reading(
 
 
 def _about(
-    view: InfusedView | RelationsView, kind: str, model: PreTrainedModel, sources: Sequence[Source]
+    view: InfusedView | RelationsView,
+    kind: str,
+    model: PreTrainedModel,
+    sources: Sequence[Source],
+    methods: Sequence[Mapping[str, str]] = (),
 ) -> dict[str, Any]:
     return {
         "title": view.title,
@@ -160,6 +170,7 @@ def _about(
         "n_layers": n_blocks(model),
         "n_heads": int(model.config.num_attention_heads),
         "sources": described(sources),
+        "methods": methods,
         "pairs": any(one.pair is not None for one in view.examples),
         "examples": [{"text": one.text, "pair": one.pair} for one in view.examples],
     }
@@ -173,5 +184,9 @@ def warm_up(view: View) -> None:
 
 def described(sources: Sequence[Source]) -> list[dict[str, str]]:
     """Return the name of each source and the first sentence of what its class says about itself."""
-    docs = ((type(bare(source)).__doc__ or "").strip().partition("\n")[0].replace("`", "") for source in sources)
+    docs = (_first_sentence(type(bare(source))) for source in sources)
     return [{"name": name, "about": about} for name, about in zip(source_names(sources), docs, strict=True)]
+
+
+def _first_sentence(kind: type) -> str:
+    return (kind.__doc__ or "").strip().partition("\n")[0].replace("`", "")

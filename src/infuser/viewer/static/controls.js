@@ -10,7 +10,8 @@ export function buildControls(about, change) {
   byId("note").textContent = about.note;
   document.title = `${about.title} · Infuser`;
   buildExamples(about.examples, change);
-  buildSources(about.sources, change);
+  buildSwitches("sources", about.sources, 0, change);
+  buildSwitches("methods", about.methods, about.sources.length, change);
   buildChoices(byId("layer"), range(about.n_layers));
   buildChoices(byId("head"), [["mean", "mean over heads"], ...range(about.n_heads)]);
   byId("layer").addEventListener("change", (event) => change({ layer: Number(event.target.value) }));
@@ -33,7 +34,7 @@ export function showState(state, about) {
   if (state.pair !== null || pairAlways) showText(byId("pair"), state.pair ?? "");
   revealSecond(pairAlways || state.pair !== null || document.activeElement === byId("pair"));
   showLimit(about.most_characters);
-  document.querySelectorAll("#sources input").forEach((box) => (box.checked = !state.off.includes(box.value)));
+  document.querySelectorAll(".switches input").forEach((box) => (box.checked = !state.off.includes(box.value)));
   byId("layer").value = String(state.layer);
   byId("head").value = state.layer === "strongest" ? "" : String(state.head ?? "mean");
   document.querySelectorAll("#examples button").forEach((button, at) => {
@@ -42,14 +43,14 @@ export function showState(state, about) {
   });
 }
 
-/** Return the names of the sources that are switched off. */
-function sourcesOff() {
-  return [...document.querySelectorAll("#sources input:not(:checked)")].map((box) => box.value);
+/** Return the names of the sources and methods that are switched off. */
+function switchedOff() {
+  return [...document.querySelectorAll(".switches input:not(:checked)")].map((box) => box.value);
 }
 
-/** Switch the source at a place (from 0) as a click would, if there is one. */
+/** Switch the source or method at a place (from 0) as a click would, if there is one. */
 export function switchSource(at) {
-  document.querySelectorAll("#sources input")[at]?.click();
+  document.querySelectorAll(".switches input")[at]?.click();
 }
 
 function writtenTexts() {
@@ -95,18 +96,20 @@ function buildExamples(examples, change) {
   document.querySelector("#examples ul").replaceChildren(...items);
 }
 
-function buildSources(sources, change) {
-  const items = sources.map(({ name, about }, at) => {
-    const box = element("input", { type: "checkbox", id: `source-${at}`, value: name });
-    box.addEventListener("change", () => change({ off: sourcesOff() }));
-    const told = element("small", { id: `source-${at}-about` }, about);
+/** Build one switch per source or method; keys count on from `first`. */
+function buildSwitches(id, switches, first, change) {
+  const items = switches.map(({ name, about }, place) => {
+    const at = first + place;
+    const box = element("input", { type: "checkbox", id: `switch-${at}`, value: name });
+    box.addEventListener("change", () => change({ off: switchedOff() }));
+    const told = element("small", { id: `switch-${at}-about` }, about);
     if (about) box.setAttribute("aria-describedby", told.id);
     const label = element("label", { htmlFor: box.id }, name);
     const key = element("kbd", { ariaHidden: "true" }, at < 9 ? String(at + 1) : "");
     return element("li", {}, box, label, key, told);
   });
-  byId("sources").hidden = items.length === 0;
-  document.querySelector("#sources ul").replaceChildren(...items);
+  byId(id).hidden = items.length === 0;
+  document.querySelector(`#${id} ul`).replaceChildren(...items);
 }
 
 function buildChoices(select, choices) {

@@ -16,7 +16,7 @@ export function firstState(about) {
 export function readFragment(fragment, about) {
   const told = new URLSearchParams(fragment.replace(/^#/, ""));
   if (!KEYS.some((key) => told.has(key))) return null;
-  const known = about.sources.map((source) => source.name);
+  const known = [...about.sources, ...about.methods].map((one) => one.name);
   return {
     text: told.get("text") ?? "",
     pair: told.get("pair") || null,
