@@ -77,6 +77,11 @@ def test_a_neighbour_whose_words_stand_in_the_mention_is_no_term(drugs: Path) ->
     assert terms_of(Graph(drugs, n_terms=9, terms=("neighbours",)), "glipizide tablet") == []
 
 
+def test_the_type_is_a_term_also_where_its_name_stands_in_the_mention() -> None:
+    source = Entities({"Parkinson's disease": "disease"}, n_terms=1)
+    assert terms_of(source, "Parkinson ' s disease (PD)") == [("disease", "type", 1.0)] * 2
+
+
 def test_mentions_share_a_term_and_have_no_terms_of_others(drugs: Path) -> None:
     [found] = Graph(drugs, n_terms=1).annotate(["glipizide against type 2 diabetes, then Glipizide again"])
     assert found.terms == (Term("drug", ((0, 1.0), (2, 1.0)), "type"), Term("disease", ((1, 1.0),), "type"))

@@ -81,7 +81,7 @@ def first_words(description: str) -> str:
 
 
 def keep_new(said: Iterable[Said], written: str, n_terms: int) -> list[Said]:
-    """Return the first terms that say more than the mention itself and than those before them."""
+    """Return the first terms that say more than the mention itself and than those before them; the type always may."""
     own = {word.folded for word in find_words(written)}
     kept: list[Said] = []
     met: set[tuple[str, ...]] = set()
@@ -89,7 +89,7 @@ def keep_new(said: Iterable[Said], written: str, n_terms: int) -> list[Said]:
         if len(kept) >= n_terms:
             break
         words = tuple(word.folded for word in find_words(one.text))
-        if words and not own.issuperset(words) and words not in met:
+        if words and words not in met and (one.relation == TYPE or not own.issuperset(words)):
             met.add(words)
             kept.append(one)
     return kept

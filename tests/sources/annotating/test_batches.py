@@ -35,7 +35,8 @@ def test_kept_annotations_make_the_same_batches_and_no_source_is_asked(tmp_path:
     examples = [{"text": text, "pair": pair, "label": n % 2} for n, (text, pair) in enumerate(PAIRS)]
     kept = annotate(examples, SOURCES, tmp_path / "out").with_labels([example["label"] for example in examples])
     tokenizer = tiny_tokenizer("bert")
-    asking, mute = Collator(tokenizer, SOURCES), Collator(tokenizer, [_Mute(["Bern"])] * 3)
+    asking = Collator(tokenizer, SOURCES)
+    mute = Collator(tokenizer, [_Mute(["Bern"])] * 3, vocabulary=asking.vocabulary)
     expected = [asking(examples[at : at + 5]) for at in range(0, len(examples), 5)]
     batches = list(DataLoader(kept, batch_size=5, collate_fn=mute, num_workers=n_workers))  # type: ignore[arg-type]
     assert len(batches) == len(expected) == 4
