@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from infuser.signals import Collator
     from infuser.stats.metrics import Metric
     from infuser.training import TrainResult, TrainSettings
-    from infuser.training.loop import Judge
+    from infuser.training.evaluation import Judge
     from infuser.training.steps import StepReport
 
 Example = dict[str, Any]

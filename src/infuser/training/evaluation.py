@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -19,6 +19,8 @@ from infuser.training.steps import Collate, Example, Precision, loader, make_acc
 
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
+Judge = Callable[[nn.Module, Sequence[Example]], Mapping[str, float]]
+"""Scores of a model on the dev set by their names, the metric of the settings among them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +54,24 @@ def evaluate(
     if labels is None:
         raise InputError("The examples have no labels to compare the answers with. Give labelled ones.")
     return Scores({name: measure(logits, labels) for name, measure in measures.items()}, logits, labels)
+
+
+def judge_dev(
+    model: nn.Module,
+    dev: Sequence[Example],
+    collate: Collate,
+    judge: Judge | None,
+    *,
+    metric: str,
+    **options: Any,
+) -> dict[str, float]:
+    """Return the scores on the dev set while a model is trained, by the judge or else as `evaluate` has them."""
+    if judge is None:
+        return evaluate(model, dev, collate, metric=metric, **options).metrics
+    metrics = dict(judge(model, dev))
+    if metric not in metrics:
+        raise InputError(f"The judge gave no {metric!r} but {', '.join(metrics)}. Set metric to one of them.")
+    return metrics
 
 
 def logits_of(

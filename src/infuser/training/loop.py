@@ -24,7 +24,7 @@ from infuser.hosts import is_new_weight
 from infuser.methods.spectral import Spectral
 from infuser.stats.metrics import get_metric
 from infuser.training.checkpoints import CheckpointStore, cpu_state_dict, examples_digest, weights_digest
-from infuser.training.evaluation import evaluate
+from infuser.training.evaluation import Judge, judge_dev
 from infuser.training.steps import (
     Collate,
     Example,
@@ -99,8 +99,6 @@ class TrainSettings:
 
 
 _DEFAULTS = TrainSettings()
-Judge = Callable[[nn.Module, Sequence[Example]], Mapping[str, float]]
-"""Scores of a model on the dev set, the metric of the settings among them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +232,16 @@ def train(
             if last or _is_due(settings.evaluate_every, run.steps, epoch_ends):
                 metrics: dict[str, float] = {}
                 if dev is not None:
-                    metrics = _evaluate(model, dev, collate, settings, judge)
+                    metrics = judge_dev(
+                        model,
+                        dev,
+                        collate,
+                        judge,
+                        metric=metric.name,
+                        batch_size=settings.batch_size,
+                        mixed_precision=settings.mixed_precision,
+                        n_workers=settings.n_workers,
+                    )
                     run.since_best += 1
                     if metric.is_better(metrics[metric.name], run.best):
                         run.best, run.best_step, run.since_best = metrics[metric.name], run.steps, 0
@@ -263,26 +270,6 @@ def train(
             store.save(run.steps, run.to_json(), None, finished=True)
         model.train(False)
     return run
-
-
-def _evaluate(
-    model: nn.Module, dev: Sequence[Example], collate: Collate, settings: TrainSettings, judge: Judge | None
-) -> dict[str, float]:
-    """Return the scores on the dev set, the one that chooses the weights among them."""
-    if judge is None:
-        return evaluate(
-            model,
-            dev,
-            collate,
-            metric=settings.metric,
-            batch_size=settings.batch_size,
-            mixed_precision=settings.mixed_precision,
-            n_workers=settings.n_workers,
-        ).metrics
-    metrics = dict(judge(model, dev))
-    if settings.metric not in metrics:
-        raise InputError(f"The judge gave no {settings.metric!r} but {', '.join(metrics)}. Set metric to one of them.")
-    return metrics
 
 
 def _made_with(
