@@ -193,7 +193,7 @@ def _method_of(card: dict[str, Any], directory: Path) -> Method:
             raise
         raise CheckpointError(
             f"The method in {directory / CARD} cannot be set up ({error}). The file is damaged or comes from another "
-            f"version of infuser than {__version__}."
+            f"version of infuser than {__version__}: then train it again."
         ) from error
     return method
 

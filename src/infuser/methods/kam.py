@@ -19,78 +19,28 @@ of 1 is plain attention over text and terms, as in the paper.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, Self
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from transformers import PreTrainedModel
 
 from infuser.errors import InputError
 from infuser.hosts import add_reader, anatomy_of, attentions, plug_in, remove_reader, unplug
+from infuser.methods.kam_kernels import Kernels, chosen
 from infuser.methods.kam_reader import MapKnowledge, MapReader
-from infuser.methods.kam_scores import TermAttention, attend
+from infuser.methods.kam_scores import TermAttention, attend, attend_with_bias
 from infuser.registry import METHODS
 from infuser.types import Source, Vocabulary
 
 
-class MapMixer(nn.Module):
+class MapMixer(Kernels):
     """Mixes the score channels of one layer's heads with the maps; the only new weights of KAM."""
 
     method = "kam"
-
-    def __init__(self, n_heads: int, n_sources: int, *, layer: int, settings: Kam, shared: bool, last: bool) -> None:
-        super().__init__()
-        self.layer = layer
-        self.shared = shared
-        self.fusion = settings.fusion
-        self.map_step = settings.map_step
-        size = 1 if settings.fusion == "mean" else settings.kernel_size
-        self.shape = (n_heads, n_sources, size)
-        linked = settings.residual != "off"
-        self.takes_link = linked and (shared or layer > settings.first_layer)
-        self.gives_link = linked and (shared or not last)
-
-        self.alpha: Tensor | float = settings.alpha
-        if settings.learn_alpha:
-            self.alpha = nn.Parameter(torch.tensor(settings.alpha, dtype=torch.float64))
-        self.gate: Tensor | float = 0.0
-        if self.takes_link:
-            self.gate = nn.Parameter(torch.zeros(())) if settings.residual == "learned" else float(settings.residual)
-        if settings.fusion == "conv":
-            self.scores = nn.Parameter(identity_kernel(n_heads, size, torch.zeros(())))
-            self.maps = nn.Parameter(torch.zeros(n_heads, n_sources, size, size))
-            # a softmax does not see a constant: without a layer above that takes the link, a bias could not learn
-            self.bias = nn.Parameter(torch.zeros(n_heads)) if self.gives_link else None
-            if settings.start == "random":
-                self.start_at_random()
-
-    def start_at_random(self) -> None:
-        """Start as the paper does, like any convolution."""
-        n_heads, n_sources, size = self.shape
-        conv = nn.Conv2d(n_heads + n_sources, n_heads, size)
-        with torch.no_grad():
-            self.scores.copy_(conv.weight[:, :n_heads])
-            self.maps.copy_(conv.weight[:, n_heads:] / self.map_step)
-
-    def add_terms(self, step: float) -> None:
-        """Make room for terms: one gate per head, closed at first and held divided by `step`."""
-        self.term_step = step
-        self.term_gates = nn.Parameter(torch.zeros(self.shape[0]))
-
-    def folded(self, like: Tensor) -> tuple[Tensor, Tensor | None]:
-        """Return one kernel (heads, heads + sources, size, size) and bias: alpha and the identity folded in."""
-        n_heads, n_sources, size = self.shape
-        plain = identity_kernel(n_heads, size, like)
-        if self.fusion == "mean":
-            share = self.alpha / (1 + n_sources)
-            return torch.cat(
-                [(1 - self.alpha + share) * plain, share * like.new_ones(n_heads, n_sources, 1, 1)], 1
-            ), None
-        scores = self.alpha * self.scores + (1 - self.alpha) * plain
-        bias = None if self.bias is None else self.alpha * self.bias
-        return torch.cat([scores, (self.alpha * self.map_step) * self.maps], dim=1), bias
 
     def forward(
         self,
@@ -112,10 +62,16 @@ class MapMixer(nn.Module):
                 "Reentrant gradient checkpointing loses what layers share beside their states. Switch it on with "
                 "model.gradient_checkpointing_enable({'use_reentrant': False})."
             )
-        kernel, bias = self.folded(query)
+        dropout = dropout if self.training else 0.0
         terms = None
         if knowledge.terms is not None and knowledge.ties is not None:
-            terms = TermAttention(*knowledge.terms[self.layer], knowledge.ties, self.term_step * self.term_gates)
+            terms = TermAttention(*knowledge.terms[self.layer], knowledge.ties, self.open_terms(query))
+        elif self.fusion == "bias" and not want_weights:
+            strengths = chosen(self.map_kernel().flatten(1), knowledge.channels)
+            return attend_with_bias(
+                query, key, value, mask, knowledge.maps, strengths, scaling=scaling, dropout=dropout
+            ), None
+        kernel, bias = self.folded(query, knowledge.channels)
         below = knowledge.fused.get(-1 if self.shared else self.layer - 1) if self.takes_link else None
         out, fused, weights = attend(
             query,
@@ -127,9 +83,9 @@ class MapMixer(nn.Module):
             kernel=kernel,
             bias=bias,
             below=below,
-            gate=self.gate,
+            gate=self.link(),
             terms=terms,
-            dropout=dropout if self.training else 0.0,
+            dropout=dropout,
             want_fused=self.gives_link,
             want_weights=want_weights,
         )
@@ -140,11 +96,13 @@ class MapMixer(nn.Module):
         return out, weights
 
 
-def identity_kernel(n_heads: int, size: int, like: Tensor) -> Tensor:
-    """Return the kernel (heads, heads, size, size) that leaves every score as it is."""
-    kernel = like.new_zeros(n_heads, n_heads, size, size)
-    kernel[:, :, size // 2, size // 2] = torch.eye(n_heads, dtype=like.dtype, device=like.device)
-    return kernel
+_CHOICES: dict[str, tuple[Any, ...]] = {
+    "fusion": ("conv", "bias", "mean"),
+    "channels": ("sources", "types"),
+    "kernel_size": (1, 3, 5),
+    "start": ("identity", "random"),
+    "term_scope": ("mention", "text"),
+}
 
 
 @METHODS.register("kam")
@@ -156,10 +114,15 @@ class Kam:
     """Share of the convolved scores in the fused ones; 0 is the plain encoder."""
     learn_alpha: bool = False
     """Whether alpha is learned, one per layer."""
-    fusion: Literal["conv", "mean"] = "conv"
-    """Mix by convolution, or by the plain average of scores and maps (the paper's "without conv" ablation)."""
+    fusion: Literal["conv", "bias", "mean"] = "conv"
+    """Mix by convolution; add to each head's scores a bias per map, on plain SDPA; or take the plain average of
+    scores and maps (the paper's "without conv" ablation)."""
+    channels: Literal["sources", "types"] = "sources"
+    """One map per source, or one per type of span and per relation of every source."""
     kernel_size: Literal[1, 3, 5] = 3
     """Side of the convolution kernel."""
+    limit: float | Literal["off"] = 3.0
+    """The most that a map may add to a score or take from it, in logits; "off" bounds nothing, as the paper."""
     start: Literal["identity", "random"] = "identity"
     """Start where nothing changes, or at random as the paper does."""
     first_layer: int = 0
@@ -171,51 +134,74 @@ class Kam:
     head hardly sees the last layer's maps and terms."""
     bypass_empty: bool = False
     """Texts in which nothing was found skip the method and are read exactly as before."""
-    map_step: float = 400.0
+    own_rate: float | Literal["host"] = 1e-4
+    """Peak learning rate of the new weights in our loop, whatever the host's is; "host" takes the host's."""
+    decay: float = 0.002
+    """Share of a new weight that a step at the peak rate takes away in our loop, so that unused ones stay small."""
+    map_step: float = 1000.0
     """Map weights are held divided by this, so that an optimiser step of the host's size moves them this much
     further: maps want large steps, the kernel over pretrained scores wants small ones."""
     term_scope: Literal["mention", "text"] = "mention"
     """Which tokens see a term: those of the mention that it is tied to, or all of the text."""
+    term_gate: Literal["learned"] | float = "learned"
+    """How much of the terms' share of attention a head takes: learned, starting at 0, or fixed; 1 is plain attention
+    over text and terms."""
     term_step: float = 400.0
     """Gates of terms are held divided by this, likewise."""
 
+    @classmethod
+    def paper(cls, **changes: Any) -> Self:
+        """Return the paper's own form: an unbounded convolution that starts at random, and terms seen by all words."""
+        literal: dict[str, Any] = {"limit": "off", "own_rate": "host", "decay": 0.0, "map_step": 1.0, "start": "random"}
+        literal |= {"residual": 1.0, "cls_row": False, "term_scope": "text", "term_gate": 1.0}
+        return cls(**(literal | changes))
+
     def __post_init__(self) -> None:
-        if self.fusion not in ("conv", "mean") or self.start not in ("identity", "random"):
-            raise InputError(
-                f"Kam(fusion={self.fusion!r}, start={self.start!r}): fusion is 'conv' or 'mean', start is 'identity' "
-                "or 'random'."
-            )
-        if self.kernel_size not in (1, 3, 5):
-            raise InputError(f"Kam(kernel_size={self.kernel_size!r}) must be 1, 3 or 5.")
-        if self.term_scope not in ("mention", "text"):
-            raise InputError(f"Kam(term_scope={self.term_scope!r}) must be 'mention' or 'text'.")
+        for name, allowed in _CHOICES.items():
+            if getattr(self, name) not in allowed:
+                listed = ", ".join(map(repr, allowed[:-1])) + f" or {allowed[-1]!r}"
+                raise InputError(f"Kam({name}={getattr(self, name)!r}) must be {listed}.")
         if not (self.map_step > 0 and self.term_step > 0):
             raise InputError(f"Kam(map_step={self.map_step!r}, term_step={self.term_step!r}) must be above 0.")
         if not 0 <= self.alpha <= 1:
             raise InputError(f"Kam(alpha={self.alpha!r}) must lie between 0 and 1; the paper's best is 0.2.")
         if not (self.residual in ("learned", "off") or isinstance(self.residual, int | float)):
             raise InputError(f"Kam(residual={self.residual!r}) must be 'learned', 'off' or a number.")
+        if not (self.limit == "off" or (isinstance(self.limit, int | float) and 0 < self.limit < math.inf)):
+            raise InputError(f"Kam(limit={self.limit!r}) must be a number of logits above 0, or 'off'.")
+        if self.limit != "off" and self.start == "random":
+            raise InputError(
+                "Kam(start='random') has kernels that no limit bounds. Add limit='off', or use Kam.paper()."
+            )
+        if not (self.term_gate == "learned" or (isinstance(self.term_gate, int | float) and 0 <= self.term_gate <= 1)):
+            raise InputError(f"Kam(term_gate={self.term_gate!r}) must be 'learned' or a number between 0 and 1.")
+        if not (self.own_rate == "host" or (isinstance(self.own_rate, int | float) and self.own_rate > 0)):
+            raise InputError(f"Kam(own_rate={self.own_rate!r}) must be a number above 0, or 'host'.")
+        if not 0 <= self.decay < 1:
+            raise InputError(f"Kam(decay={self.decay!r}) must be a share from 0 to below 1.")
 
     def attach(self, host: PreTrainedModel, *, sources: Sequence[Source], vocabulary: Vocabulary) -> None:
         """Put new weights into the host's attention modules and a reader of knowledge before its encoder."""
-        n_sources = len(sources)
         anatomy, modules = anatomy_of(host), attentions(host)
         if not 0 <= self.first_layer < len(modules):
             raise InputError(f"Kam(first_layer={self.first_layer}) leaves no layer: this host has {len(modules)}.")
+        n_kinds = [len(types) + len(rest) for types, rest in zip(vocabulary.types, vocabulary.relations, strict=True)]
+        n_channels = sum(n_kinds) if self.channels == "types" else len(sources)
         for layer, module in enumerate(modules[self.first_layer :], start=self.first_layer):
             mixer = MapMixer(
                 host.config.num_attention_heads,
-                n_sources,
+                n_channels,
                 layer=layer,
                 settings=self,
                 shared=anatomy.shared,
                 last=layer == len(modules) - 1,
             )
             if vocabulary.with_terms:
-                mixer.add_terms(self.term_step)
+                mixer.add_terms(self.term_gate, self.term_step)
             module.knowledge = mixer.to(host.device, host.dtype).train(module.training)
         reader = MapReader(
-            n_sources,
+            n_channels,
+            n_kinds=tuple(n_kinds) if self.channels == "types" else None,
             cls_row=self.cls_row,
             bypass_empty=self.bypass_empty,
             with_terms=vocabulary.with_terms,

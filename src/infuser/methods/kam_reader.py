@@ -18,9 +18,11 @@ class MapKnowledge:
     """The knowledge of one call, on its way through the host's layers."""
 
     maps: Tensor
-    """(batch, sources, seq, seq)"""
+    """(batch, channels, seq, seq)"""
     rows: Tensor
     """(batch, seq): True for real tokens."""
+    channels: Tensor | None = None
+    """Which of the model's channels these maps are; None for all of them, in order."""
     bypass: Tensor | None = None
     """(batch,): True for texts that keep their plain attention; None if no text does."""
     terms: list[tuple[Tensor, Tensor]] | None = None
@@ -37,7 +39,9 @@ class MapKnowledge:
 class MapReader:
     """Draws the maps of a batch and prepares its terms, once for all layers."""
 
-    n_sources: int
+    n_channels: int
+    n_kinds: tuple[int, ...] | None
+    """How many types and relations each source has, one channel for each; None for one channel per source."""
     cls_row: bool
     bypass_empty: bool
     with_terms: bool
@@ -51,15 +55,18 @@ class MapReader:
         check_plugged_in(base)
         weights = tensors["knowledge_weights"].to(base.dtype)
         first = rows.long().argmax(dim=1)
+        boxes, channels = tensors["knowledge_boxes"], None
+        if self.n_kinds is not None:
+            boxes, channels = _by_kind(boxes, tensors["knowledge_kinds"], weights, self.n_kinds)
         maps = draw_maps(
-            tensors["knowledge_boxes"],
+            boxes,
             weights,
-            n_channels=self.n_sources,
+            n_channels=self.n_channels if channels is None else len(channels),
             n_tokens=rows.shape[1],
             valid=rows,
             first=first if self.cls_row else None,
         )
-        known = MapKnowledge(maps, rows)
+        known = MapKnowledge(maps, rows, channels)
         if self.bypass_empty:
             known.bypass = ~(weights > 0).any(dim=1)
         if "knowledge_terms" in tensors:
@@ -89,3 +96,23 @@ class MapReader:
         positions = batch.positions
         start = first if positions is None else positions.expand(len(first), -1).gather(1, first[:, None])[:, 0]
         known.terms = list(terms_for_layers(base, ids, start))
+
+
+@torch.compiler.disable  # type: ignore[untyped-decorator]  # how many channels there are depends on the data
+@torch.no_grad()
+def _by_kind(boxes: Tensor, kinds: Tensor, weights: Tensor, n_kinds: tuple[int, ...]) -> tuple[Tensor, Tensor]:
+    """Return boxes on channels by type and relation, numbered by those of the model's channels that come second.
+
+    Only channels that occur in the batch are drawn: a text holds few of a vocabulary's types.
+    """
+    source = boxes[..., 0]
+    if (highest := int(source.max()) if source.numel() else -1) >= len(n_kinds):
+        raise InputError(
+            f"A box belongs to source {highest}, counted from 0, but the model was infused with {len(n_kinds)} sources."
+        )
+    starts = torch.tensor([sum(n_kinds[:place]) for place in range(len(n_kinds))], device=boxes.device)
+    drawn = (source >= 0) & (weights > 0)
+    channel = starts[source.clamp(min=0)] + kinds
+    channels, numbers = torch.unique(channel[drawn], return_inverse=True)
+    place = torch.full_like(source, -1).masked_scatter_(drawn, numbers)
+    return torch.cat([place[..., None], boxes[..., 1:]], dim=-1), channels

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import torch
 from torch import Tensor
-from torch.nn.functional import conv2d, pad
+from torch.nn.functional import conv2d, pad, scaled_dot_product_attention
 from torch.nn.functional import dropout as drop
 
 from infuser.methods.kam_reader import MapKnowledge
@@ -45,6 +45,39 @@ class TermAttention:
         share = torch.sigmoid(torch.logsumexp(scores, dim=-1) - total)
         read = torch.softmax(scores, dim=-1).to(self.values.dtype) @ self.values
         return out + (self.gates[:, None] * share)[..., None].to(out.dtype) * (read.to(out.dtype) - out)
+
+
+def attend_with_bias(
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    mask: Tensor | None,
+    maps: Tensor,
+    strengths: Tensor,
+    *,
+    scaling: float,
+    dropout: float,
+) -> Tensor:
+    """Return the output (batch, seq, heads, head size) of plain attention with maps (batch, channels, seq, seq) added.
+
+    strengths: (heads, channels) what a full cell of each map adds to the scores of each head.
+    """
+    added = None if mask is None else torch.zeros_like(mask, dtype=query.dtype).masked_fill_(~mask, _lowest(query))
+    if maps.shape[1]:
+        n_texts, _, n_rows, n_columns = maps.shape
+        each = strengths.to(query.dtype).expand(n_texts, -1, -1)
+        cells = maps.to(query.dtype).flatten(2)
+        if added is None:
+            added = torch.bmm(each, cells)
+        else:
+            added = torch.baddbmm(added.expand(n_texts, 1, n_rows, n_columns).flatten(2), each, cells)
+        added = added.view(n_texts, -1, n_rows, n_columns)
+    out = scaled_dot_product_attention(query, key, value, attn_mask=added, dropout_p=dropout, scale=scaling)
+    return out.transpose(1, 2).contiguous()
+
+
+def _lowest(like: Tensor) -> float:
+    return torch.finfo(like.dtype).min
 
 
 def attend(

@@ -1,8 +1,9 @@
-"""Two small layers that entity methods share: attention over things that may be padding, and a block around it."""
+"""Small layers that methods share: attention over things that may be padding, a block around it, a gate."""
 
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -54,3 +55,23 @@ class TransformerBlock(nn.Module):
         things = self.attention_norm(things + self.attention(things, things, is_real))
         result: Tensor = self.norm(things + self.feed_forward(things))
         return result
+
+
+class _OpenGate(torch.autograd.Function):
+    """max(x, 0) whose gradient still passes at 0 and below where it would open the gate."""
+
+    @staticmethod
+    def forward(ctx: Any, gate: Tensor) -> Tensor:
+        ctx.save_for_backward(gate)
+        return gate.clamp(min=0)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> Tensor:
+        (gate,) = ctx.saved_tensors
+        return torch.where((gate > 0) | (grad < 0), grad, 0)
+
+
+def open_gate(gate: Tensor) -> Tensor:
+    """Return a gate that cannot be negative, but can be opened from 0."""
+    opened: Tensor = _OpenGate.apply(gate)  # type: ignore[no-untyped-call]
+    return opened

@@ -27,6 +27,7 @@ from transformers import PreTrainedModel
 
 from infuser.errors import InputError, SourceError
 from infuser.hosts import BatchKnowledge, add_reader, embed_names, hook_blocks, n_blocks, remove_reader, unhook_blocks
+from infuser.methods.layers import open_gate
 from infuser.registry import METHODS
 from infuser.types import Source, Vocabulary
 
@@ -69,26 +70,6 @@ class TypeVectors(nn.Module):
             added = added + names.weights.to(states.dtype).transpose(1, 2) @ said
         share = 2 * torch.sigmoid(self.from_state(states) + self.from_types(added))
         return states + share * added
-
-
-class _OpenGate(torch.autograd.Function):
-    """max(x, 0) whose gradient still passes at 0 and below where it would open the gate."""
-
-    @staticmethod
-    def forward(ctx: Any, gate: Tensor) -> Tensor:
-        ctx.save_for_backward(gate)
-        return gate.clamp(min=0)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> Tensor:
-        (gate,) = ctx.saved_tensors
-        return torch.where((gate > 0) | (grad < 0), grad, 0)
-
-
-def open_gate(gate: Tensor) -> Tensor:
-    """Return a gate that cannot be negative, but can be opened from 0."""
-    opened: Tensor = _OpenGate.apply(gate)  # type: ignore[no-untyped-call]
-    return opened
 
 
 @dataclass(frozen=True, slots=True)

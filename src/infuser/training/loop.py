@@ -59,9 +59,10 @@ class TrainSettings:
     learning_rate: float = 5e-5
     """Peak learning rate of the encoder and its head."""
     new_learning_rate: float | None = None
-    """Peak learning rate of the new knowledge weights; None takes `learning_rate`."""
+    """Peak learning rate of the new knowledge weights; None takes the one that their method asks for, else
+    `learning_rate`."""
     weight_decay: float = 0.01
-    """AdamW's weight decay; biases, layer norms and new weights have none."""
+    """AdamW's weight decay; biases and layer norms have none, new weights the decay of their method."""
     warmup: float = 0.1
     """Share of the steps in which the learning rates rise from zero; then they fall back to zero."""
     clip: float = 1.0
@@ -181,8 +182,7 @@ def train(
     lengths = text_lengths(examples) if settings.group_by_length else None
     plan = StepPlan(len(examples), settings.batch_size, settings.accumulate, settings.seed, lengths)
     n_steps = plan.n_epoch_steps * settings.epochs
-    new_rate = settings.new_learning_rate or settings.learning_rate
-    groups = parameter_groups(model, settings.learning_rate, new_rate, settings.weight_decay)
+    groups = parameter_groups(model, settings.learning_rate, settings.new_learning_rate, settings.weight_decay)
     host_and_new = [
         [weight for name, weight in model.named_parameters() if is_new_weight(name) is new] for new in (False, True)
     ]

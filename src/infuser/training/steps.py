@@ -118,22 +118,26 @@ def loss_of(model: Any, batch: Mapping[str, Tensor]) -> tuple[Tensor, Mapping[st
     return out.loss, getattr(out, "parts", None) or {}
 
 
-def parameter_groups(model: nn.Module, rate: float, new_rate: float, decay: float) -> list[dict[str, Any]]:
-    """Return the trained weights grouped by learning rate and decay; `set_learning_rates` scales "highest"."""
-    decayed, spared, new = [], [], []
+def parameter_groups(model: nn.Module, rate: float, new_rate: float | None, decay: float) -> list[dict[str, Any]]:
+    """Return the trained weights grouped by learning rate and decay; `set_learning_rates` scales "highest".
+
+    A module of new weights may ask for a rate of its own (`own_rate`) and for the share of its weights that a step at
+    the peak rate takes away (`own_decay`); `new_rate` comes first, and None leaves the others at the host's rate.
+    """
+    groups: dict[tuple[float, float], list[nn.Parameter]] = {(rate, decay): [], (rate, 0.0): []}
     for name, weight in model.named_parameters():
         if not weight.requires_grad:
             continue
         if is_new_weight(name):
-            new.append(weight)
-        elif weight.ndim > 1:
-            decayed.append(weight)
-        else:  # biases and layer norms
-            spared.append(weight)
-    if not decayed + spared + new:
+            module = model.get_submodule(name.rpartition(".")[0])
+            own = new_rate or getattr(module, "own_rate", None) or rate
+            kind = (own, getattr(module, "own_decay", 0.0) / own)  # AdamW multiplies decay by the rate
+        else:
+            kind = (rate, decay if weight.ndim > 1 else 0.0)  # biases and layer norms are spared
+        groups.setdefault(kind, []).append(weight)
+    if not any(groups.values()):
         raise InputError("All weights of the model are frozen. Set requires_grad on those to train.")
-    groups = [(decayed, rate, decay), (spared, rate, 0.0), (new, new_rate, 0.0)]
-    return [{"params": p, "lr": r, "highest": r, "weight_decay": d} for p, r, d in groups if p]
+    return [{"params": p, "lr": r, "highest": r, "weight_decay": d} for (r, d), p in groups.items() if p]
 
 
 def set_learning_rates(groups: Sequence[dict[str, Any]], step: int, n_steps: int, warmup: float) -> float:
