@@ -309,7 +309,7 @@ def test_every_new_weight_learns(host: str, head: str, method: str) -> None:
     infused = infuse_tiny(host, head, method, shaken=False, **layers)
     new = {name for name, _ in infused.model.named_parameters() if is_new_weight(name)}
     learn = learning_weights(infused, head, sign=1)
-    if any(name.endswith("name_gates") for name in new):  # a gate that cannot be negative opens in one direction only
+    if any(name.endswith(("name_gates", "term_gates")) for name in new):  # what cannot be negative moves one way only
         learn |= learning_weights(infuse_tiny(host, head, method, shaken=False, **layers), head, sign=-1)
     assert new and learn == new
 
