@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from infuser.errors import InputError, did_you_mean
 from infuser.files import digest_of
 from infuser.registry import METHODS
-from infuser.types import Source
+from infuser.types import FitsExamples, Source
 
 if TYPE_CHECKING:
     from infuser.infused import Infused
@@ -51,6 +51,8 @@ class Arm:
     """Inject a part of the knowledge: "sampling", a mapping with settings of `Sampling`, or a strategy."""
     spectral: float | None = None
     """Weight of the spectral penalty."""
+    fit: bool = True
+    """Let sources that can be fitted learn from labelled entities of the training part which names mislead."""
     shuffled: bool = False
     """Give each text the knowledge of another one: the placebo."""
     label: str | None = field(default=None, compare=False)
@@ -103,6 +105,7 @@ class Arm:
             "select": self.label or _describe_selection(self.select),
             "spectral": self.spectral,
             "shuffled": self.shuffled,
+            **({} if self.fit else {"fit": False}),
         }
 
 
@@ -179,6 +182,13 @@ def open_base(candidates: str | Path, vectors: str | Path, **settings: Any) -> S
     from infuser.sources import Candidates, KnowledgeBase
 
     return KnowledgeBase(Candidates(str(candidates)), vectors, **{"missing": "skip", **settings})
+
+
+def fit_sources(arm: Arm, train: Sequence[Mapping[str, Any]]) -> tuple[Source, ...]:
+    """Return the sources of an arm, fitted to the training examples if these have labelled entities."""
+    if not arm.fit or not train or "entities" not in train[0]:
+        return tuple(arm.sources)
+    return tuple(source.fit(train) if isinstance(source, FitsExamples) else source for source in arm.sources)
 
 
 def select_sources(arm: Arm, found: Sequence[Any]) -> tuple[Source, ...]:

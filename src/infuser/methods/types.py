@@ -201,7 +201,7 @@ class Types:
     step: float = 100.0
     """Learned vectors are held divided by this, so that an optimiser step of the host's size moves them this much
     further."""
-    name_step: float = 100.0
+    name_step: float = 400.0
     """Gates of names, likewise."""
 
     def __post_init__(self) -> None:

@@ -1,0 +1,134 @@
+"""Does knowledge help to find diseases and chemicals? BC5CDR with few labelled sentences, MiniLM, five paired seeds.
+
+Knowledge: the biomedical graph (ChEBI, DOID, MONDO, HP, MeSH, ...), its chemicals, diseases and phenotypes, without the
+names that the training sentences refute. Arms: plain, knowledge as text, `Types`, KAM in several forms, both together,
+and the placebo of `Types`; the dictionary alone and joined with the plain encoder stand below each table. Epochs are
+chosen on dev sentences, alike for all arms; the test sentences are read once per cell. Finished cells are kept, so a
+stopped run resumes; `--pilot` scores dev sentences instead, for choosing settings.
+
+    python benchmarks/ner_knowledge.py                     # needs shared/data; hours on two cores
+    python benchmarks/ner_knowledge.py --sizes 100 300 --arms plain text types placebo
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from support.measuring import about, write_result
+
+from infuser import TrainSettings, assets
+from infuser.comparing import Comparison, compare
+from infuser.experiments.arm import Arm
+from infuser.experiments.cell import Cell
+from infuser.experiments.data import Data
+from infuser.methods import Kam, Text, Types
+from infuser.sources import Graph
+from infuser.tasks.base import Example
+from infuser.tasks.ner import Ner
+from infuser.tasks.splitting import subset
+
+ROOT = Path(__file__).resolve().parents[1]
+BC5CDR = ROOT.parent / "shared" / "data" / "ner" / "BioNER" / "BC5CDR-IOB"
+RUN = ROOT / "runs" / "ner_knowledge"
+RESULT = Path(__file__).parent / "results" / "ner_knowledge.json"
+TYPES = ("chemical", "disease", "phenotype")
+N_DEV, N_TEST = 200, 2000
+EPOCHS = {100: 16, 300: 16, 1000: 10, None: 4}
+"""How often each sentence is seen, by the number of training sentences; None is all."""
+
+
+def arms(graph: Path) -> dict[str, Arm]:
+    """Return the arms that are compared, by name."""
+    links = [Graph(graph, types=TYPES)]
+    named = [Graph(graph, types=TYPES, n_terms=1, terms=("type",))]
+    neighbours = [Graph(graph, types=TYPES, n_terms=3)]
+    types = Arm(Types(), links, name="types")
+    return {
+        "plain": Arm(),
+        "text": Arm(Text(), named, name="text"),
+        "types": types,
+        "placebo": types.placebo(),
+        "types+kam": Arm([Types(), Kam(channels="types")], links, name="types+kam"),
+        "kam links": Arm(Kam(), links, name="kam links"),
+        "kam types": Arm(Kam(channels="types"), links, name="kam types"),
+        "kam terms": Arm(Kam(channels="types"), named, name="kam terms"),
+        "types names": Arm(Types(vectors="both"), named, name="types names"),
+        "text neighbours": Arm(Text(), neighbours, name="text neighbours"),
+    }
+
+
+def read_data(n_train: int | None, *, pilot: bool) -> Data:
+    """Return so many training sentences, the dev sentences that choose epochs, and those that are scored."""
+    task = Ner(str(BC5CDR), train="train.tsv", dev="devel.tsv", test="test.tsv")
+    train, dev = task.read("train"), task.read("dev")
+    choosing = subset(len(dev), N_DEV)
+    scored = [one for place, one in enumerate(dev) if place not in choosing] if pilot else task.read("test")
+    parts = (some(train, n_train), [dev[place] for place in choosing], some(scored, N_TEST))
+    return Data(task, *parts, scored="dev" if pilot else "test")
+
+
+def some(examples: list[Example], n: int | None) -> list[Example]:
+    """Return so many of the examples, always the same ones."""
+    return [examples[place] for place in subset(len(examples), n)]
+
+
+def summed_up(found: Comparison) -> dict[str, Any]:
+    """Return what is kept of a comparison."""
+    return {
+        "table": found.table(),
+        "scores": {name: [one["scores"] for one in results] for name, results in found.results.items()},
+        "rules": {name: results[0].get("rules") for name, results in found.results.items() if results[0].get("rules")},
+        "seconds": {name: [one["seconds"] for one in results] for name, results in found.results.items()},
+    }
+
+
+def main() -> None:
+    """Train what is asked for and keep the tables."""
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("--sizes", nargs="+", default=["100", "300", "1000", "all"])
+    options.add_argument("--arms", nargs="+")
+    options.add_argument("--seeds", type=int, default=5)
+    options.add_argument("--rate", type=float, default=3e-4)
+    options.add_argument("--workers", type=int, default=2)
+    options.add_argument("--graph", type=Path, default=RUN / "graph", help="built when missing")
+    options.add_argument("--pilot", action="store_true")
+    chosen = options.parse_args()
+    if not chosen.graph.exists():
+        build = ("-m", "infuser", "graph", "build", "--asset", "biomedical", "--out", str(chosen.graph))
+        subprocess.run([sys.executable, *build], check=True)
+    every = arms(chosen.graph)
+    kept: dict[str, Any] = json.loads(RESULT.read_text("utf-8")) if RESULT.exists() else {"about": about("torch")}
+    for size in chosen.sizes:
+        n_train = None if size == "all" else int(size)
+        settings = TrainSettings(epochs=EPOCHS.get(n_train, 10), batch_size=16, learning_rate=chosen.rate)
+
+        def report(cell: Cell, step: Any, size: str = size) -> None:
+            if step is None:
+                print(f"{size} sentences: {cell}", flush=True)
+
+        found = compare(
+            str(assets.fetch("minilm")),
+            [every[name] for name in chosen.arms or every],
+            read_data(n_train, pilot=chosen.pilot),
+            seeds=chosen.seeds,
+            settings=settings,
+            text=False,
+            placebo=False,
+            out=RUN / ("pilot" if chosen.pilot else "cells") / size,
+            workers=chosen.workers,
+            cache=RUN / "annotations",
+            progress=report,
+        )
+        print(f"\n{size} sentences, {found.data.scored}\n\n{found.table()}", flush=True)
+        kept[size] = summed_up(found)
+        if not chosen.pilot:
+            write_result(RESULT, kept)
+
+
+if __name__ == "__main__":
+    main()
