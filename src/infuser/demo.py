@@ -23,11 +23,12 @@ from infuser.knowledge.counting import Counting
 from infuser.knowledge.counting.build import build_correlation
 from infuser.knowledge.names.name_rule import STOP_WORDS
 from infuser.knowledge.readers.wordnet import read_synsets
-from infuser.methods import Kam
+from infuser.methods import Kam, Types
 from infuser.sources import Correlation, Graph
+from infuser.stats.metrics import get_metric
 from infuser.tasks import query_ads
 from infuser.training import StepReport, TrainSettings
-from infuser.types import Source
+from infuser.types import Annotations, join_pair
 
 LABELS = ("not relevant", "relevant")
 
@@ -38,7 +39,8 @@ class Demo:
 
     encoder: Path
     task: query_ads.QueryAds
-    source: Source
+    arm: Arm
+    """The method inside the encoder and its knowledge."""
     settings: TrainSettings
     out: Path
 
@@ -52,13 +54,32 @@ class Demo:
         task = query_ads.build_query_ads(
             wordnet, n_train=n_pairs, n_dev=160, n_test=600, max_topics=16, tokenizer_pieces=tokenizer.tokenize
         )
-        source: Source
         if correlation is None:
-            source = Graph(task.graph.triples, task.graph.aliases)
+            graph = Graph(task.graph.triples, task.graph.aliases, n_terms=3)
+            arm = Arm(Types(vectors="names"), [graph])
         else:
-            source = Correlation.load(count_glosses(wordnet, out) if correlation == "glosses" else correlation)
+            folder = count_glosses(wordnet, out) if correlation == "glosses" else correlation
+            arm = Arm(Kam(), [Correlation.load(folder)])
         settings = TrainSettings(epochs=epochs, batch_size=16, learning_rate=7e-5)
-        return cls(encoder, task, source, settings, out)
+        return cls(encoder, task, arm, settings, out)
+
+    @property
+    def n_arms(self) -> int:
+        """How many arms are trained; term correlation ties words and says nothing that could be written."""
+        return 4 if self._says_something else 3
+
+    @property
+    def _says_something(self) -> bool:
+        return not isinstance(self.arm.sources[0], Correlation)
+
+    @property
+    def rule(self) -> str:
+        """What the links reach alone, without an encoder: an ad is relevant if the graph ties it to the query."""
+        found = self.arm.sources[0].annotate([join_pair(one["text"], one["pair"]) for one in self.task.test])
+        linked = [_ties_sides(one, len(pair["text"])) for one, pair in zip(found, self.task.test, strict=True)]
+        labels = np.array([example["label"] for example in self.task.test])
+        logits = np.array([[0.0, weight] for weight in linked])
+        return f"The links alone, without an encoder: AUC {get_metric('auc')(logits, labels):.3f}."
 
     def compare(
         self,
@@ -67,14 +88,15 @@ class Demo:
         workers: int | None = None,
         progress: Callable[[Cell, StepReport | None], None] | None = None,
     ) -> Comparison:
-        """Train the plain encoder, the infused one and the placebo with several seeds, in up to four processes."""
+        """Train the plain encoder and every other arm with several seeds, in up to four processes."""
         n_cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         return compare(
             self.encoder,
-            Arm(Kam(), [self.source]),
+            self.arm,
             Data.from_examples(self.task.train, self.task.dev, self.task.test, labels=LABELS),
             seeds=seeds,
             settings=self.settings,
+            text=self._says_something,
             out=self.out,
             workers=workers or min(n_cores, 4),
             groups=[example["term"] for example in self.task.test],
@@ -84,16 +106,18 @@ class Demo:
     def explain(self, comparison: Comparison) -> list[Explanation]:
         """Explain the three test pairs that knowledge mended most, and the one that it spoilt most."""
         right = np.array([example["label"] for example in self.task.test]) == 1
-        plain, kam = (_probabilities(comparison.results[name][0]["predictions"]) for name in ("plain", "kam"))
-        towards = np.where(right, kam - plain, plain - kam)
+        plain, infused = (
+            _probabilities(comparison.results[name][0]["predictions"]) for name in ("plain", self.arm.name)
+        )
+        towards = np.where(right, infused - plain, plain - infused)
         order = np.argsort(-towards)
-        infused = comparison.load("kam")
+        model = comparison.load(self.arm.name)
         explanations = []
         for place in [*order[:3].tolist(), int(order[-1])]:
             text, pair = self.task.test[place]["text"], self.task.test[place]["pair"]
             done = "mended" if towards[place] > 0 else "spoilt"
             title = f"{text} / {pair}: {LABELS[int(right[place])]}, {done} by knowledge"
-            explanations.append(replace(explain(infused, text, pair, layer="strongest"), title=title))
+            explanations.append(replace(explain(model, text, pair, layer="strongest"), title=title))
         return explanations
 
     def report(self, comparison: Comparison, explanations: list[Explanation], next_steps: list[str]) -> Path:
@@ -104,20 +128,26 @@ class Demo:
             explanations=explanations,
             facts=self._facts(),
             next_steps=next_steps,
-            settings={"seeds": len(comparison.results["plain"]), "method": Kam(), "training": self.settings},
+            settings={"seeds": len(comparison.results["plain"]), "method": self.arm.method, "training": self.settings},
         )
 
     def _facts(self) -> dict[str, str]:
         """Return what the report says about the task, and about the graph only if it is used."""
-        if not isinstance(self.source, Correlation):
-            return self.task.facts
+        if self._says_something:
+            return {**self.task.facts, "without an encoder": self.rule}
         about_graph = ("graph", "link")
         kept = {
             name: fact
             for name, fact in self.task.facts.items()
             if not any(word in f"{name} {fact}" for word in about_graph)
         }
-        return {**kept, "term correlation": str(self.source.scores)}
+        return {**kept, "term correlation": str(getattr(self.arm.sources[0], "scores", ""))}
+
+
+def _ties_sides(found: Annotations, n_query: int) -> float:
+    """Return the weight of the strongest link between the two sides of a pair; 0 if there is none."""
+    sides = [span.start >= n_query for span in found.spans]
+    return max((link.weight for link in found.links if sides[link.source] != sides[link.target]), default=0.0)
 
 
 def count_glosses(wordnet: Path, out: Path) -> Path:

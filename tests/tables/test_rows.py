@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import gzip
 import io
 import json
@@ -20,7 +21,7 @@ from infuser.knowledge.counting.texts import read_texts
 from infuser.knowledge.readers.tables import read_table
 from infuser.tables.blocks import STDIN
 from infuser.tables.rows import digest_of_file, filled_lines, json_lines, read_json, read_lines, read_records, read_rows
-from infuser.tables.skipped import BadRow, Skipped
+from infuser.tables.skipped import BadRow, Place, Skipped
 
 ROWS = [("Q70", "Bern", "a city,\non the Aare"), ("Q72", "Zürich", 'the "largest" city')]
 NAMES = ("id", "label", "description")
@@ -158,3 +159,9 @@ def test_a_folder_and_a_missing_file_are_clear_errors(tmp_path: Path) -> None:
         list(read_lines(tmp_path))
     with pytest.raises(InputError, match=r"No file at .*none\.txt\. Check the name"):
         list(read_lines(tmp_path / "none.txt"))
+
+
+def test_a_place_reaches_a_worker_process_as_it_is() -> None:
+    place = Place(Path("cities.tsv"), 3, "row")
+    again = copy.deepcopy(place)  # by the same route as to another process
+    assert (again, again.path, again.number, again.unit) == (place, place.path, 3, "row")

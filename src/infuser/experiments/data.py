@@ -179,12 +179,19 @@ class Annotator:
             return arm, data
         if data is not self._data:
             self._data, self._known = data, {}
-        key = (*map(id, arm.sources), arm.fit, arm.shuffled, arm.select if isinstance(arm.select, str) else id(arm.select))
+        key = (
+            *map(id, arm.sources),
+            arm.fit,
+            arm.shuffled,
+            arm.select if isinstance(arm.select, str) else id(arm.select),
+        )
         if key not in self._known:
             sources = fit_sources(arm, data.train)
             if arm.select is not None:
                 bare = annotate_part(data.train, sources, self.cache, progress=self.progress)
-                sources = select_sources(replace(arm, sources=sources), [found for example in bare for found in rows_of(example)])
+                sources = select_sources(
+                    replace(arm, sources=sources), [found for example in bare for found in rows_of(example)]
+                )
             self._known[key] = replace(arm, sources=sources, select=None), self._annotated(data, sources, arm.shuffled)
         annotated, with_knowledge = self._known[key]
         return replace(annotated, name=arm.name, method=arm.method, spectral=arm.spectral), with_knowledge

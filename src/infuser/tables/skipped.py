@@ -27,6 +27,10 @@ class Place(str):
         place.path, place.number, place.unit = path, number, unit
         return place
 
+    def __getnewargs__(self) -> tuple[Path, int, str]:  # type: ignore[override]
+        """Return what a worker process makes the same place of."""
+        return self.path, self.number, self.unit
+
 
 class BadRow(InputError):
     """A row that cannot be read, while others of its file may be."""
