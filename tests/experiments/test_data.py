@@ -12,14 +12,15 @@ from typing import Any
 import pytest
 from experiments.small_bench import write_bench
 
-from infuser import Entities
+from infuser import Entities, Kam
 from infuser.errors import InputError
-from infuser.experiments.arm import source_digests
-from infuser.experiments.data import annotate_part, shuffle_part
+from infuser.experiments.arm import Arm, source_digests
+from infuser.experiments.data import Annotator, Data, annotate_part, shuffle_part
 from infuser.experiments.grid import make_sources, make_task, read_data
 from infuser.experiments.settings import Bench, TaskEntry, read_bench
 from infuser.tasks.base import Example, Split, Task
 
+PARTS = ("train", "dev", "test")
 NAMES = Entities(["Bern", "Rome", "Oslo", "Paris"])
 
 
@@ -169,3 +170,22 @@ def test_the_peak_of_memory_is_that_of_the_work_since() -> None:
     """In a new process, because some systems cannot reset the peak of one that needed more before."""
     child = subprocess.run([sys.executable, "-c", PEAK], capture_output=True, text=True, check=True)
     assert float(child.stdout) > 48
+
+
+def test_training_texts_are_annotated_by_sources_that_were_fitted_to_the_other_folds() -> None:
+    def example(flower: str) -> Example:
+        return {"text": f"a {flower} in Bern", "entities": [(len(flower) + 6, len(flower) + 10, "city")]}
+
+    names = Entities({"rose": "city", "Bern": "city"})
+    train = [example("rose" if number == 4 else "tree") for number in range(10)]
+    data = Data.from_examples(train, [example("rose")], [example("rose")])
+    arm, known = Annotator().annotate(data, Arm(Kam(), [names]))
+    found = {
+        part: [[span.id for span in one["annotations"][0].spans] for one in getattr(known, part)] for part in PARTS
+    }
+    assert arm.sources[0].ignored == ("rose",), "the one text with a rose refutes it"  # type: ignore[attr-defined]
+    assert found["dev"] == found["test"] == [["Bern"]]
+    assert found["train"][4] == ["rose", "Bern"], "what its own labels say is not used on a text"
+
+    _, known = Annotator().annotate(data, Arm(Kam(), [names], fit=False))
+    assert [span.id for span in known.test[0]["annotations"][0].spans] == ["rose", "Bern"]

@@ -20,7 +20,7 @@ _setting = partial(option, panel="Training")
 _knowledge = partial(option, panel=KNOWLEDGE)
 
 _READ_BASES = ("kar", "ernie")
-_METHODS = ("types", "kam", *_READ_BASES)
+_METHODS = ("types", "kam", "text", *_READ_BASES)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class MethodOptions:
         str,
         _knowledge(
             "How knowledge is put inside: types, kam (links as attention maps), kar or ernie (entities of a knowledge "
-            "base), or several, such as types+kam.",
+            "base), or several, such as types+kam; text writes it behind the text.",
             metavar="NAME[+NAME]",
         ),
     ] = "kam"

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from infuser.errors import InputError, did_you_mean
 from infuser.files import digest_of
 from infuser.registry import METHODS
-from infuser.types import FitsExamples, Source
+from infuser.types import Source
 
 if TYPE_CHECKING:
     from infuser.infused import Infused
@@ -182,13 +182,6 @@ def open_base(candidates: str | Path, vectors: str | Path, **settings: Any) -> S
     from infuser.sources import Candidates, KnowledgeBase
 
     return KnowledgeBase(Candidates(str(candidates)), vectors, **{"missing": "skip", **settings})
-
-
-def fit_sources(arm: Arm, train: Sequence[Mapping[str, Any]]) -> tuple[Source, ...]:
-    """Return the sources of an arm, fitted to the training examples if these have labelled entities."""
-    if not arm.fit or not train or "entities" not in train[0]:
-        return tuple(arm.sources)
-    return tuple(source.fit(train) if isinstance(source, FitsExamples) else source for source in arm.sources)
 
 
 def select_sources(arm: Arm, found: Sequence[Any]) -> tuple[Source, ...]:

@@ -8,16 +8,17 @@ from pathlib import Path
 from typing import Any, Self
 
 from infuser.errors import InputError
-from infuser.experiments.arm import Arm, fit_sources, select_sources
+from infuser.experiments.arm import Arm, select_sources
 from infuser.experiments.own_data import TableTask, task_of_examples, task_of_files
 from infuser.experiments.placebo import shuffle
 from infuser.files import digest_of
 from infuser.signals.examples import InputRow, read_rows
 from infuser.sources.annotating.cache import annotate_cached
+from infuser.sources.fitting import fit_sources
 from infuser.tables.examples import Columns
 from infuser.tasks.base import Example, Split, Task
 from infuser.tasks.splitting import DATA_SEED, hold_out, subset
-from infuser.types import Annotations, Source
+from infuser.types import Annotations, FitsExamples, Source
 
 
 @dataclass(frozen=True)
@@ -158,6 +159,10 @@ PART_SEEDS = {"train": 0, "dev": 1, "test": 2}
 """Seeds by which the placebo shuffles the knowledge of each part."""
 
 
+N_FOLDS = 5
+"""Into how many parts training examples are divided when sources are fitted to them."""
+
+
 @dataclass
 class Annotator:
     """Annotates data for arms: each source reads each text once, whatever arms and seeds ask for it.
@@ -186,28 +191,55 @@ class Annotator:
             arm.select if isinstance(arm.select, str) else id(arm.select),
         )
         if key not in self._known:
-            sources = fit_sources(arm, data.train)
+            sources = arm.sources
+            fits = arm.fit and any(isinstance(one, FitsExamples) for one in sources) and _has_entities(data.train)
+            if fits:
+                sources = fit_sources(sources, data.train)
             if arm.select is not None:
                 bare = annotate_part(data.train, sources, self.cache, progress=self.progress)
-                sources = select_sources(
-                    replace(arm, sources=sources), [found for example in bare for found in rows_of(example)]
-                )
-            self._known[key] = replace(arm, sources=sources, select=None), self._annotated(data, sources, arm.shuffled)
+                chosen = replace(arm, sources=sources)
+                sources = select_sources(chosen, [found for example in bare for found in rows_of(example)])
+            train = self._cross_fitted(data.train, arm.sources) if fits and arm.select is None else None
+            known = self._annotated(data, sources, arm.shuffled, train)
+            self._known[key] = replace(arm, sources=sources, select=None), known
         annotated, with_knowledge = self._known[key]
         return replace(annotated, name=arm.name, method=arm.method, spectral=arm.spectral), with_knowledge
 
-    def _annotated(self, data: Data, sources: Sequence[Source], shuffled: bool) -> Data:
+    def _cross_fitted(self, train: Sequence[Example], sources: Sequence[Source]) -> list[Example]:
+        """Return the training examples with what sources find that were fitted to the other folds of them.
+
+        On the texts that it was fitted to, a source is right more often than on others: a model that learned from
+        these would trust it too much.
+        """
+        folds: list[list[Example]] = []
+        for fold in range(N_FOLDS):
+            others = [example for place, example in enumerate(train) if place % N_FOLDS != fold]
+            fitted = fit_sources(sources, others)
+            folds.append(annotate_part(train[fold::N_FOLDS], fitted, self.cache, progress=self.progress))
+        return [folds[place % N_FOLDS][place // N_FOLDS] for place in range(len(train))]
+
+    def _annotated(
+        self, data: Data, sources: Sequence[Source], shuffled: bool, train: list[Example] | None = None
+    ) -> Data:
+        """Return the data with what the sources find; `train` is the training part if it has its annotations."""
         parts: dict[str, Any] = {}
         for name, seed in PART_SEEDS.items():
             part: list[Example] = getattr(data, name)
             if name == "test" and part is data.dev:
                 parts[name] = parts["dev"]
                 continue
-            known = annotate_part(part, sources, self.cache, progress=self.progress)
+            known = train if name == "train" else None
+            if known is None:
+                known = annotate_part(part, sources, self.cache, progress=self.progress)
             if self.report is not None and known:
                 self.report(name, list(sources), [found for example in known for found in rows_of(example)])
             parts[name] = shuffle_part(known, seed=seed) if shuffled else known
         return replace(data, **parts)
+
+
+def _has_entities(examples: Sequence[Example]) -> bool:
+    """Return whether examples have labelled entities, enough of them for every fold."""
+    return len(examples) >= N_FOLDS and "entities" in examples[0]
 
 
 def annotate_part(

@@ -115,14 +115,28 @@ class TypeCall:
     """The last block."""
     bottom: TypeKnowledge
     top: TypeKnowledge
+    learns: bool
+    """Whether the call follows gradients."""
 
     def before_blocks(self, states: Tensor) -> Tensor:
         """Return the states that enter the first block."""
+        self._check_gradients()
         return self.layers.bottom(states, self.bottom) if hasattr(self.layers, "bottom") else states
 
     def after_block(self, layer: int, states: Tensor) -> Tensor:
         """Return the states that leave a block; those of the last one get types once more."""
-        return self.layers.top(states, self.top) if layer == self.last and hasattr(self.layers, "top") else states
+        if layer != self.last or not hasattr(self.layers, "top"):
+            return states
+        self._check_gradients()
+        result: Tensor = self.layers.top(states, self.top)
+        return result
+
+    def _check_gradients(self) -> None:
+        if self.learns and self.bottom.names is not None and not torch.is_grad_enabled():
+            raise InputError(
+                "Reentrant gradient checkpointing loses where the vectors of names came from. Switch it on with "
+                "model.gradient_checkpointing_enable({'use_reentrant': False})."
+            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +162,7 @@ class TypeReader:
             names = TiedNames(vectors, ties[..., 0], ties[..., 1], weights)
         bottom = _typed(spans, tokens, names)
         top = _with_first(bottom, spans, batch.rows, base.dtype)
-        return TypeCall(base.embeddings.knowledge, self.last, bottom, top)
+        return TypeCall(base.embeddings.knowledge, self.last, bottom, top, torch.is_grad_enabled())
 
 
 def _covered(ranges: Tensor, rows: Tensor) -> Tensor:

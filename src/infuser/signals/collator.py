@@ -17,7 +17,7 @@ from infuser.signals.candidates import bases_among, candidate_tensors, read_gold
 from infuser.signals.examples import InputRow, read_labels, read_rows, tokenizer_inputs
 from infuser.signals.tags import Tags, TokenWord, token_words
 from infuser.sources.storage import annotate_checked
-from infuser.types import Annotations, DrawsPerEpoch, Source, Span, Vocabulary, WritesText, keep_spans
+from infuser.types import Annotations, DrawsPerEpoch, Method, Source, Span, Vocabulary, WritesText, keep_spans
 
 _NO_LIMIT = 1_000_000
 """Transformers writes 1e30 where a tokenizer knows no longest sequence; nothing real is longer than this."""
@@ -57,7 +57,7 @@ class Collator:
         *,
         max_length: int | None = None,
         vocabulary: Vocabulary | None = None,
-        writer: WritesText | None = None,
+        writer: Method | None = None,
         tensors: bool = True,
         max_term_tokens: int = 64,
         pad_to_multiple_of: int | None = None,
@@ -72,7 +72,8 @@ class Collator:
         self.tokenizer = tokenizer
         self.sources = tuple(sources)
         self.vocabulary = Vocabulary.of(self.sources) if vocabulary is None else vocabulary
-        self.writer, self.tensors = writer, tensors
+        self.writer = writer if isinstance(writer, WritesText) else None
+        self.tensors = tensors
         self.max_length = max_length
         self.max_term_tokens = max_term_tokens
         self.pad_to_multiple_of = pad_to_multiple_of
