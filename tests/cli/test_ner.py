@@ -9,7 +9,11 @@ import pytest
 from cli.commands import error_of, read_json_lines, run_command, save_checkpoint, write_lines
 from tasks.small_ner import write_task
 
+import infuser
+from infuser.tasks.ner import find_entities
 from infuser.tasks.ner_readers import read_entities
+from infuser.viewer.opening import open_view
+from infuser.viewer.request import ViewRequest
 
 FAST = ("--epochs", 3, "--batch-size", 8, "--learning-rate", 0.01)
 
@@ -38,7 +42,7 @@ def test_training_prints_scores_by_type_and_what_the_dictionary_reaches(told: st
     assert "72 entities, 48 of them unseen in training" in told
     assert "F1 by type: City 0." in told
     assert "dictionary alone, without an encoder: entity-f1 1.0000" in told
-    assert "infuser predict" in told and "infuser explain" not in told
+    assert "infuser predict" in told and "infuser explain" in told and "infuser diagnose" not in told
 
 
 def test_the_same_command_again_trains_nothing(told: str, folder: Path) -> None:
@@ -76,3 +80,18 @@ def test_mistakes_are_named_before_the_work(folder: Path, tmp_path: Path) -> Non
     assert "diagnose reads runs that label texts" in error_of("diagnose", folder / "plain", "--out", tmp_path / "page")
     metric = (*arguments(folder, "other"), "--plain", "--metric", "accuracy")
     assert "'accuracy' does not judge entities" in error_of(*metric)
+
+
+def test_a_trained_model_is_explained_and_looked_at(told: str, folder: Path, tmp_path: Path) -> None:
+    asked = ("explain", folder / "run" / "model", "--text", "buy glipizide in bern")
+    shown = run_command(*asked, "--out", tmp_path).output
+    assert "entities found 2 spans" in shown and "without knowledge" in shown and "without entities" in shown
+    said = json.loads(run_command(*asked, "--json").stdout)
+    infused = infuser.load(folder / "run" / "model")
+    [found] = find_entities(infused.model, infused.collator(), [{"text": "buy glipizide in bern"}])
+    assert found and [one[:3] for one in said["entities_infused"]] == [one[:3] for one in found]
+    assert "<mark" in (tmp_path / "explanation.html").read_text()
+    view = open_view(str(folder / "run"))
+    example = view.about()["examples"][0]
+    assert example["text"] in {one["text"] for _, one in read_entities(folder / "dev.conll")}
+    assert view.see(ViewRequest(**example)).entities_plain is not None

@@ -11,6 +11,7 @@ from transformers import PreTrainedModel
 from infuser.analysis.explanation import Entity
 from infuser.analysis.predict import answer, classifies
 from infuser.errors import InputError
+from infuser.hosts.checkpoints import TAGGER
 from infuser.signals.tags import Tags, TokenWord
 
 
@@ -41,7 +42,7 @@ def read_answers(model: PreTrainedModel, logits: Tensor, words: Sequence[TokenWo
 
 def _tags_of(model: PreTrainedModel) -> Tags | None:
     """Return the tags of a model that finds entities; None for other heads, and for tags that are not of entities."""
-    if not type(model).__name__.endswith("ForTokenClassification"):
+    if not type(model).__name__.endswith(TAGGER):
         return None
     try:
         return Tags.of_head(dict(model.config.id2label or {}))

@@ -77,8 +77,11 @@ def print_next(job: TrainJob, out: str, example: dict[str, Any]) -> None:
     folder, model = shlex.quote(out), shlex.quote(f"{out}/model")
     predict = [f"infuser predict {model} NEW.csv --out predictions.jsonl", f"infuser predict {model} {text}"]
     others = "the same command with --seed 1, 2 ... and another --out: one seed is no evidence"
+    explained = shlex.quote(f"{out}/explain")
+    explain = f"infuser explain {model} {text} --out {explained}"
     if job.task == "ner" and job.kind != "plain":
         steps = [
+            explain,
             *predict,
             "the same command with --plain, with --placebo and another --out: does the knowledge help?",
             others,
@@ -91,9 +94,8 @@ def print_next(job: TrainJob, out: str, example: dict[str, Any]) -> None:
     elif job.kind == "placebo":
         steps = [f"infuser diagnose RUN {folder}: this placebo beside RUN, the same command without --placebo"]
     else:
-        explained = shlex.quote(f"{out}/explain")
         steps = [
-            f"infuser explain {model} {text} --out {explained}",
+            explain,
             *predict,
             others,
             f"infuser diagnose {folder}: does the knowledge help? It trains the baseline and the placebo, too",

@@ -6,18 +6,20 @@ from collections.abc import Collection, Sequence
 
 from infuser.analysis.explanation import Entity, Explanation
 from infuser.reports.figures import COLOURS
-from infuser.reports.page import escaped, soft
+from infuser.reports.page import escaped
 
 
 def entity_lines(explanation: Explanation) -> str:
     """Return the text once per reading with its entities marked; nothing for a model that finds none.
 
-    What a reading finds alone is framed: compared with the line with knowledge, and that with the one without.
+    What differs is framed: from the line with knowledge, and on that line from the one without.
     """
     plain, infused = explanation.entities_plain, explanation.entities_infused
     if plain is None or infused is None:
         return ""
-    readings = {"without knowledge": plain, "with knowledge": infused}
+    readings = {"without knowledge": plain}
+    if explanation.found:  # else a plain tagger
+        readings["with knowledge"] = infused
     readings |= {f"without {name}": found for name, found in explanation.entities_without.items()}
     kinds = sorted({one[2] for found in readings.values() for one in found})
     lines = [
@@ -33,9 +35,10 @@ def _line(text: str, name: str, found: Sequence[Entity], other: Collection[Entit
     for start, end, label, probability in found:
         differs = (start, end, label) not in elsewhere
         kind = f"type-{kinds.index(label) % len(COLOURS)}{' differs' if differs else ''}"
-        about = f"{label} {probability:.2f}{', only here' if differs else ''}"
+        about = f"{label} {probability:.2f}{', differs' if differs else ''}"
         marked = f'<mark class="{kind}">{escaped(text[start:end])}<small>{escaped(about)}</small></mark>'
         pieces += [escaped(text[end_before:start]), marked]
         end_before = end
-    counts = f"{name}{'' if found else ': none'}"
-    return f'{soft(counts)}<p class="tagged">{"".join(pieces)}{escaped(text[end_before:])}</p>'
+    title = f"{name}{'' if found else ': none'}"
+    words = "".join([*pieces, escaped(text[end_before:])])
+    return f'<p class="tagged"><small>{escaped(title)}</small><span>{words}</span></p>'

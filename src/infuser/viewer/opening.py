@@ -17,6 +17,7 @@ from infuser.relations.encoders import Encoder
 from infuser.relations.model import AttentionRelations
 from infuser.relations.saving import find_sources, is_fitted
 from infuser.tables.examples import Columns, read_examples
+from infuser.tasks.ner_readers import read_entities
 from infuser.types import Source
 from infuser.viewer.default import open_default
 from infuser.viewer.views import InfusedView, RelationsView, SampleText
@@ -83,14 +84,16 @@ def _examples_of_run(folder: Path) -> list[SampleText]:
             report = json.loads((run.folder / "report.json").read_text(encoding="utf-8"))
             return _short_texts(report["explanations"])
         record = run.read()
-        files, columns = record["files"], Columns(**record["made_with"]["columns"])
+        files, made_with = record["files"], record["made_with"]
         path = Path((files["dev"] or files["data"])["path"])
-        return _short_texts(example for _, example in read_examples(path, columns))
+        tags_words = made_with.get("task") == "ner"
+        rows = read_entities(path) if tags_words else read_examples(path, Columns(**made_with["columns"]))
+        return _short_texts(example for _, example in rows)
     except (InfuserError, OSError, ValueError, KeyError, TypeError):
         return []  # data have moved: the page starts with texts of ours
 
 
 def _short_texts(examples: Iterable[Mapping[str, Any]]) -> list[SampleText]:
-    texts = (SampleText(example["text"], example["pair"]) for example in islice(examples, _MOST_READ))
+    texts = (SampleText(example["text"], example.get("pair")) for example in islice(examples, _MOST_READ))
     short = (one for one in texts if len(one.text) + len(one.pair or "") <= _MOST_CHARACTERS)
     return list(islice(short, _N_EXAMPLES))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
@@ -60,8 +61,7 @@ class InfusedView:
         """Return what the page says about the model and what it needs to draw its controls."""
         kind = name_of(self.infused.method) if isinstance(self.infused, Infused) else "plain"
         methods = [
-            {"name": name, "about": _first_sentence(METHODS[method])}
-            for name, method in Switches.of(self.infused).methods.items()
+            {"name": name, "about": _about_method(method)} for name, method in Switches.of(self.infused).methods.items()
         ]
         return _about(self, kind, self.infused.model, self.infused.sources, methods)
 
@@ -186,6 +186,12 @@ def described(sources: Sequence[Source]) -> list[dict[str, str]]:
     """Return the name of each source and the first sentence of what its class says about itself."""
     docs = (_first_sentence(type(bare(source))) for source in sources)
     return [{"name": name, "about": about} for name, about in zip(source_names(sources), docs, strict=True)]
+
+
+def _about_method(name: str) -> str:
+    """Return what a method's file says about it first, without where it comes from."""
+    first = (sys.modules[METHODS[name].__module__].__doc__ or "").strip().partition("\n\n")[0]
+    return " ".join(first.split()).partition(" (")[0].rstrip(".") + "."
 
 
 def _first_sentence(kind: type) -> str:
