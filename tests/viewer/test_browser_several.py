@@ -33,7 +33,7 @@ def tagger() -> InfusedView:
     host.config.id2label = {0: "O", 1: "B-Drug", 2: "I-Drug"}
     torch.nn.init.constant_(host.classifier.bias[:1], -9.0)  # O is not all it says
     sources = [Entities({"glipizide": "drug"})]
-    infused = infuser.infuse(host, [Types(), Kam()], sources=sources, tokenizer=tiny_tokenizer("bert"))
+    infused = infuser.infuse(host, [Types(), Kam(limit="off")], sources=sources, tokenizer=tiny_tokenizer("bert"))
     shake(infused.model)
     return InfusedView(infused, "A tagger", examples=[SampleText(TEXT)])
 
