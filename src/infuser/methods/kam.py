@@ -138,7 +138,7 @@ class Kam:
     """Peak learning rate of the new weights in our loop, whatever the host's is; "host" takes the host's."""
     decay: float = 0.002
     """Share of a new weight that a step at the peak rate takes away in our loop, so that unused ones stay small."""
-    map_step: float = 1000.0
+    map_step: float = 4000.0
     """Map weights are held divided by this, so that an optimiser step of the host's size moves them this much
     further: maps want large steps, the kernel over pretrained scores wants small ones."""
     term_scope: Literal["mention", "text"] = "mention"
