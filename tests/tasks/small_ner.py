@@ -6,6 +6,15 @@ import itertools
 from pathlib import Path
 from typing import Any
 
+import torch
+from miniatures import tiny_host, tiny_tokenizer
+from tiny_infusions import shake
+
+import infuser
+from infuser.signals.tags import Tags
+from infuser.tasks.base import class_options
+from infuser.types import Method
+
 DRUGS = ("glipizide", "warfarin", "ramipril", "naproxen", "codeine", "aspirin")
 CITIES = ("bern", "basel", "zurich", "geneva", "lugano", "sion")
 NAMES = {**dict.fromkeys(DRUGS, "medicine"), **dict.fromkeys(CITIES, "town")}
@@ -46,3 +55,16 @@ def write_task(folder: Path) -> Path:
     write_conll(folder / "test.conll", examples_of(DRUGS[3:], CITIES[3:]))
     (folder / "names.csv").write_text("".join(f"{name},{label}\n" for name, label in NAMES.items()))
     return folder
+
+
+def tiny_tagger(method: Method, texts: list[str]) -> infuser.Infused:
+    """Return a tagger that was never trained, but whose tags differ from word to word of these texts."""
+    host = tiny_host("bert", "token-classification", **class_options(Tags(("City", "Drug")).names))
+    torch.manual_seed(0)  # some methods start at random where that changes nothing
+    infused = infuser.infuse(host, method, sources=[infuser.Entities(NAMES)], tokenizer=tiny_tokenizer("bert"))
+    shake(infused.model)
+    batch, head = infused.batch(texts), host.get_submodule("classifier")
+    assert isinstance(head, torch.nn.Linear)
+    with torch.no_grad():
+        head.bias -= infused.model(**batch).logits[batch["attention_mask"].bool()].mean(dim=0)
+    return infused
