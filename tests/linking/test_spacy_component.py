@@ -129,9 +129,12 @@ def test_a_component_without_a_model_says_how_to_name_one(tmp_path: Path) -> Non
         pipeline(tmp_path)
 
 
-def test_spacy_finds_the_component_by_an_entry_point(component: Any) -> None:
+def test_spacy_finds_all_components_by_entry_points() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    [(name, place)] = project["entry-points"]["spacy_factories"].items()
-    module, _, function = place.partition(":")
-    assert (name, getattr(importlib.import_module(module), function)) == (component.NAME, component.make_linker)
-    assert spacy.Language.has_factory(name)
+    places = project["entry-points"]["spacy_factories"]
+    assert set(places) == {"infuser_linker", "infuser_ner"}
+    for name, place in places.items():
+        module, _, function = place.partition(":")
+        component = importlib.import_module(module)
+        assert component.NAME == name and callable(getattr(component, function))
+        assert spacy.Language.has_factory(name)

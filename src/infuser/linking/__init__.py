@@ -17,4 +17,5 @@
 | inference           | find_mentions: texts of any length and number, linked                                    |
 | scores, evaluation  | strict scores, and those of linkers that read no text                                    |
 | spacy_component     | a linker inside a spaCy pipeline                                                         |
+| spacy_base          | what it shares with the component of taggers in tasks/ner_component.py                   |
 """

@@ -10,25 +10,18 @@ not the model.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
 from dataclasses import asdict
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from infuser.errors import InputError, MissingExtraError
 from infuser.linking.mentions import Mention, ScoredCandidate
+from infuser.linking.spacy_base import ModelComponent, check_named
+
+from spacy.language import Language  # isort: skip  (behind spacy_base, whose error says how to install it)
+from spacy.tokens import Doc, Span  # isort: skip
 
 if TYPE_CHECKING:
     from infuser.infused import Infused
-
-try:
-    from spacy.language import Language
-    from spacy.tokens import Doc, Span
-except ImportError as error:
-    raise MissingExtraError(
-        f"The component infuser_linker needs spacy, which cannot be imported ({error}): pip install 'infuser[spacy]'."
-    ) from error
 
 NAME = "infuser_linker"
 GROUP = "infuser"
@@ -36,7 +29,7 @@ GROUP = "infuser"
 _MENTIONS = "infuser_mentions"
 
 
-class InfuserLinker:
+class InfuserLinker(ModelComponent):
     """Links the mentions of documents; see the top of this file."""
 
     def __init__(
@@ -47,8 +40,8 @@ class InfuserLinker:
         threshold: float | None = None,
         checkpoint: str | None = None,
     ) -> None:
-        self.model, self.base, self.threshold, self.checkpoint = model, base, threshold, checkpoint
-        self._loaded: Infused | None = None
+        super().__init__(model, checkpoint=checkpoint)
+        self.base, self.threshold = base, threshold
         from infuser.linking.inference import check_linker, check_names
 
         names = [one.name for one in check_linker(self.infused).values()]
@@ -56,35 +49,14 @@ class InfuserLinker:
         if not Doc.has_extension(_MENTIONS):
             Doc.set_extension(_MENTIONS, getter=_mentions_of)
 
-    @property
-    def infused(self) -> Infused:
-        """The model, read from its folder when it is first needed."""
-        if self._loaded is None:
-            from infuser.infused import Infused, load
-
-            given = self.model
-            self._loaded = given if isinstance(given, Infused) else load(given, base=self.checkpoint)
-        return self._loaded
-
-    def __call__(self, doc: Any) -> Any:
-        """Return a document with its mentions linked."""
-        [done] = self.pipe([doc])
-        return done
-
-    def pipe(self, stream: Iterable[Any], *, batch_size: int = 32) -> Iterator[Any]:
-        """Yield documents with their mentions linked; so many are read by the encoder at once."""
+    def read(self, docs: list[Any], batch_size: int) -> None:
+        """Link the mentions of documents."""
         from infuser.linking.inference import iter_mentions
 
-        docs_left = iter(stream)
-        while docs := list(islice(docs_left, batch_size)):
-            texts = [doc.text for doc in docs]
-            linked = iter_mentions(self.infused, texts, batch_size=batch_size, threshold=self.threshold)
-            for doc, mentions in zip(docs, linked, strict=True):
-                _write(doc, [one for one in mentions if self.base in (None, one.base)])
-                yield doc
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_loaded": None}  # another process reads the folder itself
+        texts = [doc.text for doc in docs]
+        linked = iter_mentions(self.infused, texts, batch_size=batch_size, threshold=self.threshold)
+        for doc, mentions in zip(docs, linked, strict=True):
+            _write(doc, [one for one in mentions if self.base in (None, one.base)])
 
 
 def make_linker(
@@ -101,8 +73,7 @@ def make_linker(
     knowledge bases, None all of them. `threshold` takes the place of the model's own. `checkpoint` says where the base
     checkpoint lies, for a model that was saved without it.
     """
-    if not model:
-        raise InputError(f'Say which linker is meant: nlp.add_pipe("{NAME}", config={{"model": "runs/linker/model"}}).')
+    check_named(model, NAME, "linker")
     return InfuserLinker(model, base=base, threshold=threshold, checkpoint=checkpoint)
 
 

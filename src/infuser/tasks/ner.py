@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from infuser.errors import InputError
+from infuser.linking.windows import MAX_WORDS, cut_windows
 from infuser.registry import TASKS
 from infuser.stats.entity_scores import mentions_of, score_entities
 from infuser.stats.metrics import get_metric
@@ -23,6 +24,7 @@ from infuser.tasks.ner_readers import dataset_entities, read_entities
 from infuser.tasks.ner_rules import DICTIONARY, Dictionary, union
 from infuser.tasks.official import is_datasets_name
 from infuser.tasks.parts import InParts
+from infuser.words import find_tokens
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -161,27 +163,57 @@ def find_entities(
     progress: bool = True,
 ) -> list[list[FoundEntity]]:
     """Return the entities that a trained model finds in each text: [start, end, type, probability]."""
-    from infuser.signals.tags import Tags
-    from infuser.training.evaluation import answer_in_batches
-
-    tags = Tags.of_head(dict(model.config.id2label or {}))
-
-    found = answer_in_batches(
-        model,
-        examples,
-        lambda some: read_batch(model, collator, tags, some),
-        lengths=[len(example["text"]) for example in examples],
-        title="finding entities",
-        unit="texts",
-        batch_size=batch_size,
-        mixed_precision=mixed_precision,
-        progress=progress,
+    found = _read_all(
+        model, collator, examples, batch_size=batch_size, mixed_precision=mixed_precision, progress=progress
     )
     if n_cut := sum(cut for _, cut in found):
         logger.warning(
             "%d of %d texts are longer than the encoder reads; no entity is found in the rest", n_cut, len(found)
         )
     return [entities for entities, _ in found]
+
+
+def find_in_documents(
+    model: PreTrainedModel, collator: Collator, texts: Sequence[str], *, batch_size: int = 64
+) -> list[list[FoundEntity]]:
+    """Return the entities in texts of any length, as `find_entities` does.
+
+    A text that the encoder cannot read whole is read in windows that end with a paragraph or a sentence if possible.
+    """
+    found: list[list[FoundEntity]] = [[] for _ in texts]
+    waiting = [(row, 0, text) for row, text in enumerate(texts)]
+    while waiting:
+        examples = [{"text": text} for *_, text in waiting]
+        answers = _read_all(model, collator, examples, batch_size=batch_size, progress=False)
+        longer = []
+        for (row, start, text), (entities, is_cut) in zip(waiting, answers, strict=True):
+            n_words = min(MAX_WORDS, len(find_tokens(text, case=False)) // 2) if is_cut else 0
+            parts = cut_windows(text, n_words) if n_words else []
+            if len(parts) > 1:
+                longer += [(row, start + first, text[first:end]) for first, end in parts]
+            else:
+                found[row] += [[start + first, start + end, *more] for first, end, *more in entities]
+        waiting = longer
+    return [sorted(of_text) for of_text in found]
+
+
+def _read_all(
+    model: PreTrainedModel, collator: Collator, examples: Sequence[Mapping[str, Any]], **options: Any
+) -> list[tuple[list[FoundEntity], bool]]:
+    """Return what `read_batch` does, in batches of similar length; options go to `answer_in_batches`."""
+    from infuser.signals.tags import Tags
+    from infuser.training.evaluation import answer_in_batches
+
+    tags = Tags.of_head(dict(model.config.id2label or {}))
+    return answer_in_batches(
+        model,
+        examples,
+        lambda some: read_batch(model, collator, tags, some),
+        lengths=[len(example["text"]) for example in examples],
+        title="finding entities",
+        unit="texts",
+        **options,
+    )
 
 
 def read_batch(
