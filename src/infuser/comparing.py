@@ -112,9 +112,10 @@ class Comparison:
         return rule_sentences(self.data.task, self.data.metric, self.results, plain)
 
     def to_html(self, path: str | Path, *, title: str = "Does knowledge help?", **details: Any) -> Path:
-        """Write a page with verdicts, scores and curves; `details` go to `reports.report.write_report`."""
+        """Write a page with verdicts, scores, what rules reach and curves; `details` go to `write_report`."""
         curves = {f"{arm.name}, dev {self.data.metric}": self._curve(arm.name) for arm in self.arms}
         details.setdefault("curves", {name: curve for name, curve in curves.items() if curve})
+        details.setdefault("notes", self.rules)
         details.setdefault("settings", {"seeds": len(self.results[self.arms[0].name]), "scored": self.data.scored})
         return write_report(path, title=title, comparison=self.statistics, **details)
 

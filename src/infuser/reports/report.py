@@ -28,13 +28,17 @@ def write_report(
     *,
     title: str,
     comparison: ArmStatistics,
+    notes: Sequence[str] = (),
     explanations: Sequence[Explanation] = (),
     facts: Mapping[str, str] | None = None,
     next_steps: Sequence[str] = (),
     curves: Curves | None = None,
     settings: Mapping[str, object] | None = None,
 ) -> Path:
-    """Write one self-contained page about a comparison, and the same as JSON beside it; return the page's path."""
+    """Write one self-contained page about a comparison, and the same as JSON beside it; return the page's path.
+
+    `notes` are sentences below the table of results.
+    """
     path = Path(path)
     if path.suffix not in {".html", ".htm"}:
         raise InputError(f"A report is a web page, and {path.name!r} does not end in .html. Call it 'report.html'.")
@@ -42,7 +46,7 @@ def write_report(
     made_with = {key: str(value) for key, value in (settings or {}).items()}
     parts = [
         *(verdict(*one) for one in zip(comparison.verdicts, (d.verdict for d in comparison.differences), strict=True)),
-        results_section(comparison),
+        results_section(comparison, *(f"<p>{escaped(note)}</p>" for note in notes)),
         section("During training", line_chart(curves or {}, x_name="step")),
         *(section(one.title, explanation_section(one)) for one in explanations),
         facts_section(facts or {}, "How the task was built"),
@@ -56,6 +60,7 @@ def write_report(
         "written": written,
         "verdicts": comparison.verdicts,
         "comparison": json.loads(comparison.to_json()),
+        "notes": list(notes),
         "facts": dict(facts or {}),
         "next_steps": list(next_steps),
         "curves": {name: [[float(x), float(y)] for x, y in points] for name, points in _finite(curves or {}).items()},
