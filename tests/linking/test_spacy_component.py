@@ -136,5 +136,5 @@ def test_spacy_finds_all_components_by_entry_points() -> None:
     for name, place in places.items():
         module, _, function = place.partition(":")
         component = importlib.import_module(module)
-        assert component.NAME == name and callable(getattr(component, function))
+        assert name == component.NAME and callable(getattr(component, function))
         assert spacy.Language.has_factory(name)

@@ -132,6 +132,7 @@ def test_a_comparison_prints_what_the_dictionary_reaches_alone(folder: Path, tmp
     assert kam["notes"]["entities"] == 72 and set(kam["notes"]["F1 by type"]) == {"City", "Drug"}
     table = found.table()
     assert "entity-f1 without a method (knowledge of kam, text): dictionary alone 1.000, dictionary + plain" in table
+    assert found.rules[0] in found.to_html(tmp_path / "report.html").read_text()
     assert found.statistics.n_examples == 36 and "entity-f1" in found.verdict
     model = found.load("kam")
     again = find_entities(model.model, model.collator(), data.test)

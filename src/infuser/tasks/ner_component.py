@@ -51,9 +51,7 @@ class InfuserNer(ModelComponent):
             _write(doc, entities, self.overwrite_ents)
 
 
-def make_ner(
-    nlp: Any, name: str, model: str, overwrite_ents: bool = True, checkpoint: str | None = None
-) -> InfuserNer:
+def make_ner(nlp: Any, name: str, model: str, overwrite_ents: bool = True, checkpoint: str | None = None) -> InfuserNer:
     """Make the component from a pipeline's config.
 
     `model` is a folder that `Infused.save` wrote (RUN/model of `infuser train --task ner`). Of entities that the
