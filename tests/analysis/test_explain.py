@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 
 import numpy as np
 import pytest
@@ -238,6 +239,21 @@ def test_a_method_is_left_out_by_its_name_and_has_an_answer_without_it() -> None
         InputError, match="no source or method 'text' to leave out: this model has entities, types, kam"
     ):
         explain(infused, TEXT, off=["text"])
+
+
+def test_gates_of_types_are_those_of_the_tokens_of_mentions() -> None:
+    infused = infuse_several(Entities({"glipizide": "drug"}))
+    explanation = explain(infused, TEXT)
+    pairs = zip(explanation.words, explanation.gates["bottom"], strict=True)
+    assert "".join(word for word, share in pairs if share is not None).replace("##", "") == "glipizide"
+    assert explanation.gates["top"][0] is not None and explanation.gates["top"][1] is None  # [CLS] gets the mean, too
+    layer = infused.model.base_model.embeddings.knowledge.bottom
+    torch.nn.init.zeros_(layer.from_state.weight)
+    torch.nn.init.zeros_(layer.from_types.weight)
+    torch.nn.init.constant_(layer.from_state.bias, -math.log(3))  # a quarter open, and so half of what it was
+    assert all(share in (None, pytest.approx(0.5)) for share in explain(infused, TEXT).gates["bottom"])
+    assert explain(infused, TEXT, off=["types"]).gates == explain(infuse(), TEXT).gates == {}
+    assert Explanation.from_dict(explanation.to_dict()).to_dict()["gates"] == explanation.to_dict()["gates"]
 
 
 def test_a_source_wins_its_name_and_a_single_method_has_no_switch() -> None:

@@ -23,7 +23,19 @@ from infuser.types import Annotations, Link, Span, Term, join_pair
 Explain = Callable[..., Explanation]
 ValuesOf = Callable[[Mapping[str, str]], np.ndarray]
 
-PARTS = ["warning", "answer", "entities", "found", "triples", "mentions", "maps", "heads", "attention", "changes"]
+PARTS = [
+    "warning",
+    "answer",
+    "entities",
+    "found",
+    "triples",
+    "mentions",
+    "gates",
+    "maps",
+    "heads",
+    "attention",
+    "changes",
+]
 TEXT, PAIR = "buy glipizide", "pharmacy near me"
 FOUND = Annotations(
     join_pair(TEXT, PAIR),
@@ -65,6 +77,7 @@ EVERYTHING: dict[str, Any] = {
     "entities_plain": ((4, 13, "City", 0.4),),
     "entities_infused": ((4, 13, "Drug", 0.91),),
     "entities_without": {"graph": ((4, 13, "Drug", 0.6),)},
+    "gates": {"bottom": [None, None, 0.5, 1.25] + [None] * 6, "top": [1.0, None, 0.25, 0.5] + [None] * 6},
     "runaway": ((3, 2, 0.93), (0, 1, 0.51)),
     "changes": np.arange(12.0).reshape(4, 3) / 100,
     "mentions": MENTIONS,
@@ -152,6 +165,15 @@ def test_entities_are_marked_in_the_text_and_those_that_differ_are_framed(explai
     assert names == ["without knowledge", "with knowledge", "without graph"]
     nothing = explanation_parts(explain(found={"graph": FOUND}, entities_plain=(), entities_infused=()))["entities"]
     assert "with knowledge: none" in nothing and TEXT in told(read(nothing))
+
+
+def test_gates_of_types_are_listed_for_tokens_that_have_some(explain: Explain) -> None:
+    assert rows(explanation_parts(explain(**EVERYTHING))["gates"]) == [
+        ["", "before the first block", "behind the last block"],
+        ["[CLS]", "", "1.00"],
+        ["gli", "0.50", "0.25"],
+        ["##piz", "1.25", "0.50"],
+    ]
 
 
 def test_methods_that_are_left_out_are_named(explain: Explain) -> None:
@@ -285,6 +307,7 @@ def test_an_explanation_that_was_read_back_shows_the_same(explain: Explain) -> N
         "warning",
         "answer",
         "entities",
+        "gates",
         "found",
         "triples",
         "mentions",
@@ -333,7 +356,7 @@ def test_every_part_is_xml_whatever_a_user_or_a_source_wrote(explain: Explain, e
 def test_what_a_model_explains_is_shown(method: str) -> None:
     infused = infuse_tiny("bert", "sequence-classification", method, num_hidden_layers=3)
     parts = explanation_parts(explain_text(infused, KNOWN_TEXT, "the old river", layer="strongest"))
-    empty = {"entities", "triples", "mentions" if method == "kam" else "maps"}
+    empty = {"entities", "gates", "triples", "mentions" if method == "kam" else "maps"}
     assert {name for name, part in parts.items() if not part} - {"warning"} == empty
     read("".join(parts.values()))
     drawn = read(parts["found"]).findall(".//{*}figure")

@@ -24,7 +24,19 @@ from infuser.viewer.views import InfusedView, View
 
 JSON = {"content-type": "application/json"}
 ASKED = {"text": KNOWN_TEXT, "pair": "the old city", "off": [], "layer": 1, "head": 0}
-PARTS = ["warning", "answer", "entities", "found", "triples", "mentions", "maps", "heads", "attention", "changes"]
+PARTS = [
+    "warning",
+    "answer",
+    "entities",
+    "found",
+    "triples",
+    "mentions",
+    "gates",
+    "maps",
+    "heads",
+    "attention",
+    "changes",
+]
 
 
 @pytest.mark.parametrize(

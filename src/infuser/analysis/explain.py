@@ -25,6 +25,7 @@ from infuser.linking.mentions import Mention
 from infuser.methods.entity_reader import Trace
 from infuser.methods.kar import KarLayer
 from infuser.methods.together import methods_of, name_of
+from infuser.methods.types import watching_gates
 from infuser.signals import Collator
 from infuser.signals.candidates import bases_among
 from infuser.signals.tags import TokenWord
@@ -106,9 +107,11 @@ def read(
     changed, answer_infused = plain, answer_plain
     options: dict[str, Any] = {"knowledge_off": methods_off} if methods_off else {}
     without: dict[str, Answer] = {}
+    gates: dict[str, list[float | None]] = {}
     if names:
         given = options if trace is None else {**options, "knowledge_trace": trace}
-        changed, answer_infused = _run(infused.model, batch, words, **given)
+        with watching_gates(infused.model) as gates:
+            changed, answer_infused = _run(infused.model, batch, words, **given)
         without = _answers_without(infused, text, pair, on, switches, off)
     maps = dict(zip(names, token_maps(batch, len(names)), strict=True)) if names else {}
     terms = batch.get("knowledge_terms")
@@ -132,6 +135,7 @@ def read(
         off=off,
         changes=mean_share(moved),
         runaway=runaway_heads(moved, words_without_knowledge(batch, infused.tokenizer)),
+        gates=gates,
         mentions=() if trace is None else _mentions(bases, on, batch, trace),
     )
     return TextReading(about, plain, changed)

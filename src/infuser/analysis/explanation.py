@@ -68,6 +68,9 @@ class Explanation:
     """The share of its attention that each head of each layer moves elsewhere, mean over tokens (layers, heads)."""
     runaway: tuple[tuple[int, int, float], ...] = ()
     """Heads that move more than half of the attention of words without knowledge: layer, head, share; most first."""
+    gates: Mapping[str, list[float | None]] = field(default_factory=dict)
+    """How much of its types each token takes where `Types` adds them, by place ("bottom", "top"): 1 as at the start of
+    training, 0 with a shut gate, 2 at most; None for tokens without types."""
     mentions: tuple[Mention, ...] = ()
     """What names may mean, and what a linker inside the encoder made of it."""
     triples: tuple[Mapping[str, Any], ...] | None = None
@@ -148,6 +151,10 @@ class Explanation:
             "off": list(self.off),
             "changes": None if self.changes is None else self.changes.round(6).tolist(),
             "runaway": [[layer, head, round(share, 6)] for layer, head, share in self.runaway],
+            "gates": {
+                place: [None if share is None else round(share, 6) for share in shares]
+                for place, shares in self.gates.items()
+            },
             "mentions": nan_to_null([asdict(mention) for mention in self.mentions]),
             "triples": None if self.triples is None else [dict(triple) for triple in self.triples],
             "maps": {name: drawn.round(6).tolist() for name, drawn in self.maps.items()},

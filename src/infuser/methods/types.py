@@ -17,7 +17,8 @@ new entities need nothing.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -57,6 +58,11 @@ class TypeVectors(nn.Module):
 
     def forward(self, states: Tensor, known: TypeKnowledge) -> Tensor:
         """Return the states (batch, seq, hidden) with what is known about their tokens."""
+        added = self.added(states, known)
+        return states + self.gate(states, added) * added
+
+    def added(self, states: Tensor, known: TypeKnowledge) -> Tensor:
+        """Return what types and names say about each token, (batch, seq, hidden)."""
         added = states.new_zeros(states.shape)
         if hasattr(self, "vectors"):
             rows = torch.as_tensor(self.type_starts, device=states.device)[known.sources] + known.types
@@ -68,8 +74,37 @@ class TypeVectors(nn.Module):
             gates = open_gate(self.name_gates * self.name_step)[starts[names.sources] + names.relations]
             said = (names.vectors * gates[..., None]).to(states.dtype)  # (batch, T, hidden)
             added = added + names.weights.to(states.dtype).transpose(1, 2) @ said
-        share = 2 * torch.sigmoid(self.from_state(states) + self.from_types(added))
-        return states + share * added
+        return added
+
+    def gate(self, states: Tensor, added: Tensor) -> Tensor:
+        """Return how much of it each token takes, (batch, seq, 1): 1 at the start, 0 with a shut gate, 2 at most."""
+        return 2 * torch.sigmoid(self.from_state(states) + self.from_types(added))
+
+
+@contextmanager
+def watching_gates(host: PreTrainedModel) -> Iterator[dict[str, list[float | None]]]:
+    """Collect how much of its types each token of the first text takes, while a host reads with `Types` inside.
+
+    By place, "bottom" and "top"; None for tokens without types. Stays empty for a host without the method.
+    """
+    gates: dict[str, list[float | None]] = {}
+
+    def watch(place: str, layer: TypeVectors, given: tuple[Tensor, TypeKnowledge]) -> None:
+        states, known = given
+        shares = layer.gate(states, layer.added(states, known))[0, :, 0].tolist()
+        typed = set(known.tokens[known.texts == 0].tolist())
+        gates[place] = [share if token in typed else None for token, share in enumerate(shares)]
+
+    layers = getattr(getattr(host.base_model, "embeddings", None), "knowledge", nn.Module())
+    hooks = [
+        layer.register_forward_hook(lambda module, given, _, place=place: watch(place, module, given))
+        for place, layer in layers.named_children()
+    ]
+    try:
+        yield gates
+    finally:
+        for hook in hooks:
+            hook.remove()
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,8 @@ from infuser.reports.marked_text import marked_figure, ties_in_words
 from infuser.reports.page import caution, document, escaped, panels, section, shown, soft, table
 from infuser.types import join_pair
 
+_PLACES = {"bottom": "before the first block", "top": "behind the last block"}
+
 
 def write_explanation(explanations: Explanation | Sequence[Explanation], path: str | Path) -> Path:
     """Write one self-contained page that shows what knowledge changed in one text or in several."""
@@ -49,6 +51,7 @@ def explanation_parts(explanation: Explanation) -> dict[str, str]:
         "found": _found(explanation),
         "triples": _triples(explanation),
         "mentions": _mentions(explanation),
+        "gates": _gates(explanation),
         "maps": _maps(explanation),
         "heads": _heads(explanation),
         "attention": _attention(explanation),
@@ -108,6 +111,20 @@ def _mentions(explanation: Explanation) -> str:
     if not explanation.mentions:
         return ""
     return f"<h3>What names may mean</h3>{mentions_table(explanation.mentions)}"
+
+
+def _gates(explanation: Explanation) -> str:
+    """Return how much of its types each token takes; nothing for a model without `Types`."""
+    rows = [
+        (_numbered(explanation.words, at), *("" if share is None else f"{share:.2f}" for share in shares))
+        for at, shares in enumerate(zip(*explanation.gates.values(), strict=True))
+        if any(share is not None for share in shares)
+    ]
+    if not rows:
+        return ""
+    how = soft("What a token takes of its types: 1 as at the start of training, 0 with a shut gate, 2 at most.")
+    head = ["", *(_PLACES.get(place, place) for place in explanation.gates)]
+    return f"<h3>Gates of types</h3>{how}{table(head, rows)}"
 
 
 def _maps(explanation: Explanation) -> str:
