@@ -58,7 +58,7 @@ def take(
     context = browser.new_context(viewport={"width": width, "height": height or 900}, color_scheme=colours)
     page = context.new_page()
     page.goto(address)
-    expect(page.locator("#status")).to_contain_text("read in")
+    expect(page.locator("#status")).to_contain_text("read in", timeout=60_000)
     expect(page.locator("[data-part=attention] svg").first).to_be_visible()
     page.locator(to).evaluate("part => part.scrollIntoView()")
     page.wait_for_timeout(500)  # the parts are still being faded in

