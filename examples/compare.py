@@ -21,7 +21,7 @@ test_set, most = miniature.query_ads(100, seed=2)
 shops = Graph([*known, *more, *most])
 
 data = Data.from_examples(train_set, dev_set, test_set)  # or Data.from_table("train.csv", test="test.csv")
-settings = TrainSettings(epochs=3, batch_size=16, learning_rate=3e-3)
+settings = TrainSettings(epochs=3, batch_size=16, learning_rate=3e-3, new_learning_rate=3e-3)
 found = infuser.compare(checkpoint, Arm(Kam(), [shops]), data, seeds=1, settings=settings, out=out)
 
 print(found.table())  # one seed for speed; a verdict needs several
