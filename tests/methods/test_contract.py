@@ -287,7 +287,8 @@ def learning_weights(infused: infuser.Infused, head: str, *, sign: int) -> set[s
     new = {name: weight for name, weight in model.named_parameters() if is_new_weight(name)}
     rows = [{"text": KNOWN_TEXT, "pair": "the old pharmacy of the town"}]
     if head == "multiple-choice":
-        rows = [{"text": [KNOWN_TEXT, KNOWN_TEXT], "pair": ["the old pharmacy of the town", "the glipizide"]}]
+        # the mean over mentions of two texts that are nearly alike would tell them apart by rounding only
+        rows = [{"text": [KNOWN_TEXT, "the old town"], "pair": ["the old pharmacy of the town", "the glipizide"]}]
     batch = infused.collator()(rows)
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
     start = {name: weight.detach().clone() for name, weight in new.items()}
