@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
@@ -14,9 +16,10 @@ from miniatures import PAIRS, TEXTS, Repeats, tiny_host, tiny_tokenizer
 from tiny_infusions import RepeatsAndTerms, plain
 
 import infuser
-from infuser.errors import InputError
+from infuser.errors import CheckpointError, InputError
 from infuser.methods import kam_scores
 from infuser.training import TrainSettings, train
+from infuser.training.steps import parameter_groups
 from infuser.types import Annotations, Link, Vocabulary
 
 OLD = "the old river of the old town"
@@ -322,6 +325,28 @@ def test_strengths_stay_small_at_any_learning_rate_of_the_host(host_rate: float)
         assert mixer.open_terms(strengths).max() < 1
         centre = mixer.map_kernel()[:, :, 1, 1].abs().mean()
         assert mixer.map_kernel()[:, :, 0].abs().mean() < 0.1 * centre
+
+
+def test_new_weights_train_at_their_own_rate_unless_training_names_one() -> None:
+    for settings, new_rate, rate, decay in (({}, None, 1e-4, 20.0), ({}, 1e-2, 1e-2, 0.2), (PAPER, None, 5e-4, 0.0)):
+        model = infuse_tiny(n_terms=False, **settings).model
+        new = {id(weight) for name, weight in model.named_parameters() if "knowledge" in name}
+        for group in parameter_groups(model, 5e-4, new_rate, 0.01):
+            known = {id(weight) for weight in group["params"]} & new
+            if known and not settings:
+                assert known == new
+            if known:
+                assert group["highest"] == rate
+                assert group["weight_decay"] == pytest.approx(decay)
+
+
+def test_a_model_of_an_earlier_version_is_refused(tmp_path: Path) -> None:
+    infuse_tiny(n_terms=False).save(tmp_path / "old")
+    card = json.loads((tmp_path / "old" / "infuser.json").read_text())
+    card["method"]["settings"]["term_bias"] = -8.0  # all had it, and their weights meant something else
+    (tmp_path / "old" / "infuser.json").write_text(json.dumps(card))
+    with pytest.raises(CheckpointError, match="train it again"):
+        infuser.load(tmp_path / "old", sources=[Kinds(), Repeats()])
 
 
 def test_typed_maps_are_those_of_one_source_per_type() -> None:

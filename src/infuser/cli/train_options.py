@@ -32,7 +32,7 @@ class TrainOptions:
     accumulate: Annotated[int, _setting("Batches per step of the optimizer.")] = 1
     learning_rate: Annotated[float, _setting("Peak learning rate of the encoder and its head.")] = 5e-5
     new_learning_rate: Annotated[
-        float | None, _setting("Peak learning rate of the new knowledge weights.", default="learning rate")
+        float | None, _setting("Peak learning rate of the new knowledge weights.", default="the method's")
     ] = None
     patience: Annotated[int, _setting("Epochs without improvement after which training stops.")] = 2
     mixed_precision: Annotated[Literal["no", "bf16", "fp16"], _setting("Compute in 16 bits.", "--precision")] = "no"
