@@ -34,6 +34,6 @@ def test_the_demo_runs_on_the_real_encoder_and_writes_its_report(
     report = json.loads((tmp_path / "report.json").read_text())
     assert [arm["name"] for arm in report["comparison"]["arms"]] == ["plain", "types", "text", "placebo"]
     assert len(report["explanations"]) == 4
-    assert [len(points) for points in report["curves"].values()] == [1, 1, 1]
+    assert [len(points) for points in report["curves"].values()] == [1, 1, 1, 1]
     assert all(max(map(max, one["maps"]["graph"])) > 0 for one in report["explanations"][:1])
     assert "<img" in (tmp_path / "report.html").read_text() or "<svg" in (tmp_path / "report.html").read_text()

@@ -28,7 +28,7 @@ def runs(checkpoint: Path, task: Path, tmp_path_factory: pytest.TempPathFactory)
         run_command(
             *("train", checkpoint, task / "train.csv", "--dev", task / "dev.csv", *COLUMNS, "--seed", seed),
             *("--graph", task / "triples.tsv", "--aliases", task / "names.tsv", "--out", folder / f"run-{seed}"),
-            *("--epochs", 8, "--batch-size", 8, "--learning-rate", 0.003, "--new-learning-rate", 0.03),
+            *("--epochs", 8, "--batch-size", 8, "--learning-rate", 0.003, "--new-learning-rate", 0.01),
             *("--metric", "accuracy"),  # AUC is perfect before the answers are
         )
     rows = examples_of(MEDICINES[2:], TOOLS[2:])

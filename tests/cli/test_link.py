@@ -135,7 +135,7 @@ def test_a_model_with_another_method_is_refused(tmp_path: Path) -> None:
     host, names = tiny_host("bert").float(), infuser.Entities({"bank": "place"})
     infuser.infuse(host, infuser.Kam(), sources=[names], tokenizer=tiny_tokenizer("bert")).save(tmp_path / "model")
     told = error_of("link", tmp_path / "model", "--text", "the bank")
-    assert "no linker: it was infused with Kam" in told and "infuser linker train" in told
+    assert "no linker: it was infused with kam" in told and "infuser linker train" in told
 
 
 def test_a_broken_line_is_known_before_the_work_and_leaves_no_file(model: Path, tmp_path: Path) -> None:
