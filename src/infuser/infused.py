@@ -68,11 +68,12 @@ class Infused:
 
     def without(self, base: str) -> Infused:
         """Take one knowledge base out of the model and return what is left; the others stay where they are."""
-        parts = list(methods_of(self.method))
-        place = next((at for at, one in enumerate(parts) if isinstance(one, GivesUpBases)), None)
-        if place is None:
-            raise InputError(f"{name_of(self.method)} cannot give up one source; infuse the checkpoint without it.")
-        parts[place] = parts[place].without(self.model, base)
+        if len(methods_of(self.method)) > 1 or not isinstance(self.method, GivesUpBases):
+            raise InputError(
+                f"{name_of(self.method)} cannot give up one source; infuse the checkpoint without it. (Several methods "
+                "number what they learned by the sources, so that none can be taken from under them.)"
+            )
+        method = self.method.without(self.model, base)
         gone = [place for place, source in bases_among(self.sources).items() if source.name == base]
         kept = [at for at in range(len(self.sources)) if at not in gone]
         vocabulary = replace(
@@ -81,7 +82,7 @@ class Infused:
             relations=tuple(self.vocabulary.relations[at] for at in kept),
         )
         sources = tuple(self.sources[at] for at in kept)
-        return replace(self, method=as_method(parts), sources=sources, vocabulary=vocabulary)
+        return replace(self, method=method, sources=sources, vocabulary=vocabulary)
 
     def with_sources(self, sources: Sequence[Source]) -> Infused:
         """Return the same model with other sources in the place of its own, such as a base that knows more entities."""

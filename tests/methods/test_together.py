@@ -128,11 +128,23 @@ def test_an_arm_names_its_methods_in_one_word_or_as_a_list() -> None:
     assert Arm("types+kar", sources).method.methods[1].threshold == -100.0  # a linker that was never trained
 
 
-def test_a_base_is_given_up_and_frozen_through_the_method_that_holds_it() -> None:
+def test_a_base_is_frozen_through_the_method_that_holds_it() -> None:
     infused = infuse_tiny("bert", method=Together((Types(), Kar())))
     infused.freeze("places")
     assert not any(weight.requires_grad for weight in infused.model.knowledge["places"].parameters())
-    n_sources = len(infused.sources)
-    left = infused.without("things")
-    assert len(left.sources) == left.vocabulary.n_sources == n_sources - 1
-    assert name_of(left.method) == "types+kar"
+
+
+def test_one_knowledge_base_of_several_methods_cannot_be_taken_out() -> None:
+    infused = infuser.infuse(
+        tiny_host("bert"), [Types(), Kar()], sources=sources_for("kar"), tokenizer=tiny_tokenizer("bert")
+    )
+    with pytest.raises(InputError, match="types\\+kar cannot give up one source"):
+        infused.without("places")
+
+
+def test_a_method_is_switched_off_by_its_name_alone() -> None:
+    infused = infuse_tiny("bert", method=Together((Types(), Kam())))
+    batch = infused.batch(TEXTS)
+    with torch.no_grad():
+        listed, alone = (infused.model(**batch, knowledge_off=off).last_hidden_state for off in (["kam"], "kam"))
+    assert torch.equal(listed, alone)

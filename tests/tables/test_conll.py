@@ -23,6 +23,8 @@ def test_comments_are_told_from_the_sign(tmp_path: Path) -> None:
     path = tmp_path / "a.conll"
     path.write_text("# sent_id = 3\n#\tO\n#NFL\tB-team\n\t\n#hash O\n\n# last\n")
     assert [one.words for one in read_sentences(path)] == [["#", "#NFL"], ["#hash"]]
+    path.write_text("# text = Rickets need vitamin E\nRickets\tB-disease\nneed\tO\n")
+    assert [one.words for one in read_sentences(path)] == [["Rickets", "need"]]
 
 
 SCHEMES = {

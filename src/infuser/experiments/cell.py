@@ -102,8 +102,8 @@ def run_cell(
     from transformers import set_seed
 
     started = time.perf_counter()
-    arm, data = annotator.annotate(setup.data, setup.arm)
-    data = fewer(data, setup.n_train)
+    # fewer first: a source that is fitted must not learn from examples that are not trained on
+    arm, data = annotator.annotate(fewer(setup.data, setup.n_train), setup.arm)
     prepared = time.perf_counter()
     reset_peak()
     set_seed(setup.settings.seed)  # the new head starts the same for every arm

@@ -176,7 +176,8 @@ class Annotator:
     progress: bool | None = False
     """Show a progress bar; None shows it on terminals."""
     _data: Data | None = None
-    _known: dict[Any, tuple[Arm, Data]] = field(default_factory=dict)
+    _known: dict[Any, tuple[Arm, Data, Arm]] = field(default_factory=dict)
+    """By the sources' ids: the arm with its sources, the data, and the arm as given, which keeps these ids taken."""
 
     def annotate(self, data: Data, arm: Arm) -> tuple[Arm, Data]:
         """Return the arm with the sources it trains with (they may select), and the data with their annotations."""
@@ -201,8 +202,8 @@ class Annotator:
                 sources = select_sources(chosen, [found for example in bare for found in rows_of(example)])
             train = self._cross_fitted(data.train, arm.sources) if fits and arm.select is None else None
             known = self._annotated(data, sources, arm.shuffled, train)
-            self._known[key] = replace(arm, sources=sources, select=None), known
-        annotated, with_knowledge = self._known[key]
+            self._known[key] = replace(arm, sources=sources, select=None), known, arm
+        annotated, with_knowledge, _ = self._known[key]
         return replace(annotated, name=arm.name, method=arm.method, spectral=arm.spectral), with_knowledge
 
     def _cross_fitted(self, train: Sequence[Example], sources: Sequence[Source]) -> list[Example]:

@@ -65,6 +65,7 @@ class KnowledgeReader:
         reject_old_keys(kwargs)
         given = {name: kwargs.pop(name) for name in list(kwargs) if name.startswith("knowledge_")}
         off = given.pop("knowledge_off", ())
+        off = (off,) if isinstance(off, str) else off
         if unknown := sorted(set(off) - self.readers.keys()):
             raise InputError(
                 f"There is no method {unknown[0]!r} to switch off: this model has {', '.join(self.readers)}."

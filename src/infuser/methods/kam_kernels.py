@@ -42,7 +42,8 @@ class Kernels(nn.Module):
         self.map_step = settings.map_step
         self.limit = settings.limit
         self.own_rate = None if settings.own_rate == "host" else settings.own_rate
-        self.own_decay = settings.decay
+        # an identity kernel and a learned alpha do not start at 0, so decay towards 0 would wear them out
+        self.own_decay = 0.0 if self.limit == "off" or settings.learn_alpha else settings.decay
         size = settings.kernel_size if settings.fusion == "conv" else 1
         self.shape = (n_heads, n_channels, size)
         linked = settings.residual != "off" and settings.fusion != "bias"

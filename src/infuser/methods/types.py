@@ -276,8 +276,8 @@ class Types:
         for place in ("bottom", "top") if self.where == "both" else (self.where,):
             layer = TypeVectors(host.config.hidden_size, vocabulary, settings=self, with_names=with_names)
             layers.add_module(place, layer)
+        add_reader(host, "types", TypeReader(last, with_names))  # raises if there are such weights already
         base.embeddings.knowledge = layers.to(host.device, host.dtype).train(base.training)
-        add_reader(host, "types", TypeReader(last, with_names))
         hook_blocks(host, {last}, before=True)
 
     def detach(self, host: PreTrainedModel) -> None:

@@ -9,7 +9,8 @@ Lines that begin with -DOCSTART- are skipped, and so are comments before the fir
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain, pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -43,15 +44,17 @@ class WordSpan(NamedTuple):
 def read_sentences(path: Path) -> Iterator[Sentence]:
     """Yield the sentences of a file; a line that cannot be read is an error with its number."""
     place, words, tags = Place(path, 1), list[str](), list[str]()
-    for number, line in read_lines(path):
-        cells = [cell.strip() for cell in line.split("\t")] if "\t" in line else line.split()
+    for number, line, following in _with_next(read_lines(path)):
+        cells = _cells(line)
         if not any(cells) or cells[0] == "-DOCSTART-":
             if words:
                 yield Sentence(place, words, tags)
                 words, tags = [], []
             continue
         if not words:
-            if cells[0].startswith("#") and not _is_tag(cells[-1]):
+            # the word "#" has as many cells as the word behind it, a comment that ends like a tag has not
+            is_word = _is_tag(cells[-1]) and len(_cells(following)) in (0, len(cells))
+            if cells[0].startswith("#") and not is_word:
                 continue
             place = Place(path, number)
         if len(cells) < 2 or not cells[0]:
@@ -63,6 +66,16 @@ def read_sentences(path: Path) -> Iterator[Sentence]:
         tags.append(cells[-1])
     if words:
         yield Sentence(place, words, tags)
+
+
+def _cells(line: str) -> list[str]:
+    return [cell.strip() for cell in line.split("\t")] if "\t" in line else line.split()
+
+
+def _with_next(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str, str]]:
+    """Yield numbered lines, each with the text of the one behind it."""
+    for (number, line), (_, following) in pairwise(chain(lines, [(0, "")])):
+        yield number, line, following
 
 
 def spans_of(place: Place, tags: Sequence[str]) -> list[WordSpan]:
