@@ -13,7 +13,8 @@ import pytest
 import torch
 from methods.kam_reference import forward
 from miniatures import PAIRS, TEXTS, Repeats, tiny_host, tiny_tokenizer
-from tiny_infusions import RepeatsAndTerms, infuse_tiny, plain
+from tiny_infusions import RepeatsAndTerms, plain
+from tiny_infusions import infuse_tiny as infuse_on
 
 import infuser
 from infuser.errors import CheckpointError, InputError
@@ -442,7 +443,7 @@ def test_a_first_layer_beyond_the_last_is_refused() -> None:
 
 def test_what_does_not_start_at_zero_does_not_decay_to_it() -> None:
     for kam in (infuser.Kam(limit="off"), infuser.Kam(learn_alpha=True)):
-        model = infuse_tiny("bert", method=kam, shaken=False).model
+        model = infuse_on("bert", method=kam, shaken=False).model
         new = {id(weight) for name, weight in model.named_parameters() if is_new_weight(name)}
         groups = [group for group in parameter_groups(model, 1e-4, None, 0.01) if id(group["params"][0]) in new]
         assert groups and all(group["weight_decay"] == 0 for group in groups)
