@@ -82,7 +82,11 @@ def summed_up(found: Comparison) -> dict[str, Any]:
     return {
         "table": found.table(),
         "scores": {name: [one["scores"] for one in results] for name, results in found.results.items()},
-        "rules": {name: results[0].get("rules") for name, results in found.results.items() if results[0].get("rules")},
+        "rules": {
+            name: {rule: of_rule["scores"] for rule, of_rule in results[0]["rules"].items()}
+            for name, results in found.results.items()
+            if "rules" in results[0]
+        },
         "seconds": {name: [one["seconds"] for one in results] for name, results in found.results.items()},
     }
 
