@@ -149,7 +149,7 @@ def infuse(
     """Put knowledge inside an encoder: a hub id, a local directory or a live model with any head.
 
     `method` may be several, which then work side by side: [Types(), Kam()]. Of each source, at most `max_types` types
-    and as many relations are told apart, the rare ones as one. `task` picks the head when a checkpoint is loaded; other
+    and as many relations are distinguished, rare ones as one. `task` picks the head when a checkpoint is loaded; other
     options (num_labels=2, ...) go to `from_pretrained`. A checkpoint that `transformers.Trainer` wrote of an infused
     model gives its new weights back, too. Of a directory that `Infused.save` wrote, the host is taken and, if they have
     the same names and shapes, the weights of knowledge bases: a trained linker under another head. `infuser.load`

@@ -30,7 +30,7 @@ compares on terms that never occur in training:
   {method}
   [b]placebo[/b]  the same knowledge, shuffled between texts
 
-Three seeds each take about ten minutes on two cores."""
+Three seeds each take about a quarter of an hour on two cores."""
 _GRAPH = "a knowledge graph (incomplete and partly wrong, as graphs are)"
 _CORRELATION = "term correlation, counted in a corpus of the domain,"
 _TYPES = """\

@@ -34,7 +34,7 @@ class NameRule:
 
     stop_words: Sequence[str] = field(default=STOP_WORDS, repr=False)
     """Names of only these words, of one letter, or of digits and signs are no mentions; "IT" and "The Who" are, where
-    list and text both write them so. "mg" is none of "MG" in a text with capitals. An empty list allows them all."""
+    list and text both write them so. "mg" does not match "MG" in a text with capitals. An empty list allows all."""
     ignored: Sequence[str] = field(default=(), repr=False)
     """Further names that are no mentions, such as those that `fit` found to mislead; compared as names are."""
     abbreviations: bool = True
