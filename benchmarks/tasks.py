@@ -36,7 +36,7 @@ ROOT = Path(__file__).resolve().parents[1]
 CORPORA = ROOT.parent / "shared" / "data" / "corpora"
 RESULT = Path(__file__).parent / "results" / "tasks.json"
 RUN, PMI = ROOT / "runs" / "minilm", ROOT / "runs" / "knowledge" / "pmi"
-BENCHES = ("minilm", "minilm-parts", "minilm-lama")
+BENCHES = ("minilm", "minilm-parts", "minilm-lama", "minilm-rates")
 
 
 def count_company() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -119,6 +120,22 @@ def test_training_finds_entities_and_resumes_where_it_was_stopped(folder: Path, 
     again, steps = trained(3, tmp_path)
     assert steps[0] == 9  # the first epoch is not computed again, and its score is known
     assert again.history == whole.history and again.predictions == whole.predictions
+
+
+@pytest.mark.parametrize("precision", ["no", "bf16"])
+def test_a_model_answers_in_the_precision_that_it_was_trained_in(folder: Path, precision: Any) -> None:
+    import torch
+
+    data = files_of(folder)
+    model, collator, _ = make_model(data.task, Host(str(folder / "tiny")), Arm())
+    answered: list[tuple[bool, torch.dtype]] = []
+    model.classifier.register_forward_hook(
+        lambda module, given, logits: answered.append((module.training, logits.dtype))
+    )
+    training = Training(model, collator, replace(FAST, epochs=1, mixed_precision=precision), progress=False)
+    data.task.solve(training, data.train[:4], data.test, data.dev[:2])
+    expected = torch.bfloat16 if precision == "bf16" else torch.float32
+    assert {dtype for learns, dtype in answered} == {expected} and answered[-1][0] is False
 
 
 @pytest.mark.slow

@@ -164,12 +164,15 @@ class Task:
         return answers
 
     def solve(self, training: Training, train: Examples, asked: Examples, dev: Examples | None = None) -> Solved:
-        """Train the model if there is something to learn from, and ask it."""
+        """Train the model if there is something to learn from, and ask it in the precision that it was trained in."""
+        from infuser.training.steps import make_accelerator
+
         started = time.perf_counter()
         fitted = self.fit(training, train, dev) if self.learns else None
         history = [asdict(one) for one in fitted.history] if fitted else []
         trained = time.perf_counter()
-        predictions = self.answer(training.model, training.collator, asked)
+        with make_accelerator(training.settings.mixed_precision).autocast():
+            predictions = self.answer(training.model, training.collator, asked)
         return Solved(predictions, history, trained - started, time.perf_counter() - trained, fitted)
 
     @property

@@ -1,0 +1,129 @@
+"""The demo's task in full: five seeds, the plain encoder trained out, and what an answer costs with each arm.
+
+`infuser demo` gives each run about two minutes, in which the plain encoder is not trained out. Here it also trains for
+as long as its dev score rises. Beside `Types` and `Text`, which the demo compares, stand KAM with the links alone, with
+terms, and both methods together. The cost of an answer is that of the 600 test pairs, annotated before, as batches of
+32 (those of `Text` are longer): the arms take turns, and the fastest round of each counts. Training is in 16 bits
+(bf16), for all arms alike; finished cells are kept.
+
+    python benchmarks/demo_arms.py               # about an hour on two cores
+    python benchmarks/demo_arms.py --no-cost     # train only; costs want an idle machine
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from support.measuring import RESULTS, about, rounds_of, write_result
+
+from infuser import assets
+from infuser.comparing import Comparison, compare
+from infuser.demo import LABELS, Demo
+from infuser.experiments.arm import Arm, Host, make_model
+from infuser.experiments.data import Annotator, Data
+from infuser.methods import Kam, Text, Types
+
+ROOT = Path(__file__).resolve().parents[1]
+RUN = ROOT / "runs" / "demo_arms"
+TRAINED_OUT = {"epochs": 20, "patience": 5}
+"""At most so many epochs, and so many without a better dev score until training stops."""
+
+
+def arms(sources: Any) -> list[Arm]:
+    """Return the arms that train as long as the demo does."""
+    types = Arm(Types(vectors="names"), sources, name="types")
+    silent = [replace(source, n_terms=0) for source in sources]
+    return [
+        Arm(),
+        types,
+        Arm(Text(), sources, name="text"),
+        types.placebo(),
+        Arm(Kam(), silent, name="kam links"),
+        Arm(Kam(channels="types"), sources, name="kam terms"),
+        Arm([Types(vectors="names"), Kam(channels="types")], sources, name="types+kam"),
+    ]
+
+
+def seconds_of(found: Comparison, encoder: Path, rounds: int) -> dict[str, list[float]]:
+    """Return how long the arms take for the answers to all test pairs, in each round."""
+    annotator = Annotator()
+    calls: dict[str, Callable[[], None]] = {}
+    for arm in found.arms:
+        if arm.shuffled:
+            continue
+        known, data = annotator.annotate(found.data, arm)
+        # fresh weights cost what trained ones do, but a gate at 0 may be skipped
+        model, collator, _ = make_model(data.task, Host(str(encoder)), known)
+        with torch.no_grad():
+            for name, weight in model.named_parameters():
+                if "knowledge" in name:
+                    weight.add_(torch.randn_like(weight) * 0.01)
+        batches = [collator(data.test[at : at + 32]) for at in range(0, len(data.test), 32)]
+        calls[arm.name] = _answering(model.eval(), batches)
+    return rounds_of(calls, rounds, warm_up=1)
+
+
+def _answering(model: Any, batches: list[Any]) -> Callable[[], None]:
+    def answer() -> None:
+        with torch.inference_mode():
+            for batch in batches:
+                model(**{name: tensor for name, tensor in batch.items() if name != "labels"})
+
+    return answer
+
+
+def main() -> None:
+    """Train what is missing, time the answers and keep the tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--seeds", type=int, default=5)
+    parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--no-cost", action="store_true", help="train only")
+    given = parser.parse_args()
+    encoder = assets.fetch("minilm")
+    job = Demo.prepare(RUN, n_pairs=1000, epochs=4, correlation=None)
+    data = Data.from_examples(job.task.train, job.task.dev, job.task.test, labels=LABELS)
+    settings = replace(job.settings, mixed_precision="bf16")
+    shared: dict[str, Any] = {
+        "data": data,
+        "seeds": given.seeds,
+        "text": False,
+        "placebo": False,
+        "workers": given.workers,
+        "groups": [example["term"] for example in job.task.test],
+        "progress": lambda cell, step: None if step else print(f"{cell}: done", flush=True),
+    }
+    found = compare(encoder, arms(job.arm.sources), settings=settings, out=RUN / "arms", **shared)
+    longer = replace(settings, **TRAINED_OUT)
+    trained_out = compare(encoder, [arms(job.arm.sources)[1]], settings=longer, out=RUN / "longer", **shared)
+    kept = {
+        "about": about("torch"),
+        "table": found.table(),
+        "trained out": trained_out.table(),
+        "epochs of trained out": {
+            name: [len(one["history"]) for one in results] for name, results in trained_out.results.items()
+        },
+        "rule": job.rule,
+        "scores": {
+            f"{name}{mark}": [one["scores"] for one in results]
+            for mark, of_run in (("", found), (", trained out", trained_out))
+            for name, results in of_run.results.items()
+        },
+    }
+    print(kept["table"], kept["trained out"], kept["rule"], sep="\n\n")
+    if not given.no_cost:
+        seconds = seconds_of(found, encoder, given.rounds)
+        kept["seconds per 600 pairs"] = seconds
+        plain = min(seconds["plain"])
+        for name, rounds in seconds.items():
+            print(f"{name:<12}{1e3 * min(rounds):8.0f} ms  {min(rounds) / plain:.2f}x of plain")
+    write_result(RESULTS / "demo_arms.json", kept)
+
+
+if __name__ == "__main__":
+    main()
