@@ -17,6 +17,7 @@ import pytest
 from experiments.small_bench import comparable, write_bench
 
 from infuser.errors import DivergedError, InputError
+from infuser.experiments import run as running
 from infuser.experiments.cell import Cell
 from infuser.experiments.data import Annotator, rows_of
 from infuser.experiments.grid import all_cells, make_cell, planned, run_bench
@@ -116,6 +117,21 @@ def test_a_cell_that_somebody_works_on_is_left_to_them(finished: tuple[Bench, Pa
         assert mine and not other
     with Results(tmp_path).claim(cell) as mine:
         assert mine
+
+
+def test_a_worker_reports_steps_by_number_and_not_with_all_the_data_of_a_cell(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cells = [Cell("host", "plain", "task", seed) for seed in range(3)]
+    reported: list[Any] = []
+
+    def steps(cells: Any, results: Any, cache: Any, progress: Any) -> None:
+        for cell in reversed(cells):
+            progress(cell, None)
+
+    monkeypatch.setattr(running, "_work", steps)
+    running._work_apart(cells, Results(tmp_path), None, lambda *values: reported.append(values))
+    assert reported == [(2, None), (1, None), (0, None)]
 
 
 def test_trials_choose_the_settings_of_the_seeds(tmp_path: Path) -> None:

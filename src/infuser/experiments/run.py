@@ -53,7 +53,8 @@ def run(
     if launched_processes() > 1:
         _leave_launch()
     if workers > 1 and sum(not results.is_finished(cell) for cell in cells) > 1:
-        run_side_by_side(_work, [(cells, results, cache)] * workers, workers, progress)
+        jobs = [(cells, results, cache)] * workers
+        run_side_by_side(_work_apart, jobs, workers, lambda number, report: progress(cells[number], report))
     else:
         _work(cells, results, cache, progress)
 
@@ -74,6 +75,12 @@ def _work(cells: Sequence[Cell], results: Results, cache: Path | None, progress:
                     computed = True
         if not computed:
             time.sleep(_POLL)  # others are at work on what is left
+
+
+def _work_apart(cells: Sequence[Cell], results: Results, cache: Path | None, report: Callable[..., None]) -> None:
+    """Work in a process of its own and report cells by number: a cell holds all its data, and steps are many."""
+    numbers = {cell: number for number, cell in enumerate(cells)}
+    _work(cells, results, cache, lambda cell, step: report(numbers[cell], step))
 
 
 def _compute(cell: Cell, results: Results, annotator: Annotator, made: dict[str, Any], progress: Report) -> Result:
