@@ -19,6 +19,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -104,9 +105,11 @@ def some(examples: list[Example], n: int | None) -> list[Example]:
     return [examples[place] for place in subset(len(examples), n)]
 
 
-def summed_up(found: Comparison) -> dict[str, Any]:
+def summed_up(found: Comparison, settings: TrainSettings) -> dict[str, Any]:
     """Return what is kept of a comparison."""
     return {
+        "about": about("torch"),
+        "training": asdict(settings),
         "table": found.table(),
         "scores": {name: [one["scores"] for one in results] for name, results in found.results.items()},
         "rules": {
@@ -132,7 +135,7 @@ def main() -> None:
     names = chosen.graph.with_name("names")
     build_knowledge(chosen.graph, names)
     every = arms(chosen.graph, names)
-    kept: dict[str, Any] = json.loads(RESULT.read_text("utf-8")) if RESULT.exists() else {"about": about("torch")}
+    kept: dict[str, Any] = json.loads(RESULT.read_text("utf-8")) if RESULT.exists() else {}
     for size in chosen.sizes:
         n_train = None if size == "all" else int(size)
         settings = TrainSettings(
@@ -160,7 +163,7 @@ def main() -> None:
             progress=report,
         )
         print(f"\n{size} sentences, {found.data.scored}\n\n{found.table()}", flush=True)
-        kept[size] = summed_up(found)
+        kept[size] = summed_up(found, settings)
         if not chosen.pilot:
             write_result(RESULT, kept)
 

@@ -50,6 +50,7 @@ class Ner(InParts):
     """What epochs and settings are chosen by; None takes entity-f1."""
 
     head: ClassVar[str] = "token-classification"
+    tolerates_rounding: ClassVar[bool] = True
 
     def __post_init__(self) -> None:
         super().__post_init__()
