@@ -1,8 +1,8 @@
 """The demo's task in full: five seeds, plain trained out (three seeds), and what an answer costs with each arm.
 
 `infuser demo` gives each run about two minutes, in which the plain encoder is not trained out. Here it also trains for
-as long as its dev score rises. Beside `Types` and `Text`, which the demo compares, stand KAM with the links alone, with
-terms, and both methods together. The cost of an answer is that of the 600 test pairs, annotated before, as batches of
+as long as its dev score rises. Beside `Types` and `Text`, which the demo compares, stand KAM with terms and both
+methods together. The cost of an answer is that of the 600 test pairs, annotated before, as batches of
 32 (those of `Text` are longer): the arms take turns, and the fastest round of each counts. Training is in 16 bits
 (bf16), for all arms alike; finished cells are kept.
 
@@ -37,13 +37,11 @@ TRAINED_OUT = {"epochs": 20, "patience": 5}
 def arms(sources: Any) -> list[Arm]:
     """Return the arms that train as long as the demo does."""
     types = Arm(Types(vectors="names"), sources, name="types")
-    silent = [replace(source, n_terms=0) for source in sources]
     return [
         Arm(),
         types,
         Arm(Text(), sources, name="text"),
         types.placebo(),
-        Arm(Kam(), silent, name="kam links"),
         Arm(Kam(channels="types"), sources, name="kam terms"),
         Arm([Types(vectors="names"), Kam(channels="types")], sources, name="types+kam"),
     ]
