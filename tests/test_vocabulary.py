@@ -24,7 +24,7 @@ def test_a_vocabulary_lists_what_each_source_declares_and_other_last() -> None:
     assert vocabulary.relations[0] == (OTHER,)
     assert "flows through" in vocabulary.relations[2]
     assert all(names[-1] == OTHER for names in (*vocabulary.types, *vocabulary.relations))
-    assert vocabulary.n_sources == 3 and vocabulary.with_terms
+    assert len(vocabulary.types) == len(vocabulary.relations) == 3 and vocabulary.with_terms
     assert not Vocabulary.of([Repeats()]).with_terms
 
 

@@ -83,11 +83,6 @@ class Vocabulary:
     with_terms: bool = False
     """Whether any source may add terms."""
 
-    @property
-    def n_sources(self) -> int:
-        """How many sources there are."""
-        return len(self.types)
-
     def type_of(self, source: int, label: str) -> int:
         """Return the number of a span's type among those of its source."""
         return _number(self.types[source], label)

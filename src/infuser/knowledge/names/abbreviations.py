@@ -65,9 +65,8 @@ def find_long_form(text: str, short: Place, room: Place) -> Place | None:
             place -= 1
         if place < room[0]:
             return None
-    while (
-        place > room[0] and not text[place - 1].isspace()
-    ):  # "Gcn5-related" from its "G", "(poly)ADP" from its bracket
+    # "Gcn5-related" from its "G", "(poly)ADP" from its bracket
+    while place > room[0] and not text[place - 1].isspace():
         place -= 1
     long = _trimmed(text, place, room[1])
     words = text[slice(*long)].split()
