@@ -27,6 +27,23 @@ def test_comments_are_told_from_the_sign(tmp_path: Path) -> None:
     assert [one.words for one in read_sentences(path)] == [["Rickets", "need"]]
 
 
+@pytest.mark.parametrize(
+    ("comment", "word"),
+    [("# x E", "Bern B-city"), ("# x E", "Bern\tNNP\tB-city"), ("# O", "Bern NNP B-city")],
+)
+def test_a_comment_that_ends_like_a_tag_is_no_word_of_its_own(comment: str, word: str, tmp_path: Path) -> None:
+    path = tmp_path / "a.conll"
+    for lines in ([comment, "", word], [word, "", comment, "", word], [word, "", comment], [comment, word]):
+        path.write_text("\n".join(lines))
+        assert {tuple(one.words) for one in read_sentences(path)} == {("Bern",)}
+
+
+def test_the_sign_alone_in_a_sentence_is_a_word(tmp_path: Path) -> None:
+    path = tmp_path / "a.conll"
+    path.write_text("# NN O\n\nin IN O\nBern NNP B-city\n\n# NN O\n")
+    assert [one.words for one in read_sentences(path)] == [["#"], ["in", "Bern"], ["#"]]
+
+
 SCHEMES = {
     "IOB1": ["I-a", "I-a", "B-a", "O", "I-b", "I-a"],
     "IOB2": ["B-a", "I-a", "B-a", "O", "B-b", "B-a"],

@@ -4,13 +4,14 @@
     -           O                   tabs or spaces; a blank line ends a sentence
     induced     O
 
-Lines that begin with -DOCSTART- are skipped, and so are comments before the first word of a sentence ("# id 17").
+Lines that begin with -DOCSTART- are skipped, and so are comments before the first word of a sentence ("# id 17"). The
+word "#" has the columns of the other words, a comment has not.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, pairwise
+from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -44,7 +45,8 @@ class WordSpan(NamedTuple):
 def read_sentences(path: Path) -> Iterator[Sentence]:
     """Yield the sentences of a file; a line that cannot be read is an error with its number."""
     place, words, tags = Place(path, 1), list[str](), list[str]()
-    for number, line, following in _with_next(read_lines(path)):
+    lines, columns = _with_columns(read_lines(path))
+    for number, line in lines:
         cells = _cells(line)
         if not any(cells) or cells[0] == "-DOCSTART-":
             if words:
@@ -52,9 +54,7 @@ def read_sentences(path: Path) -> Iterator[Sentence]:
                 words, tags = [], []
             continue
         if not words:
-            # the word "#" has as many cells as the word behind it, a comment that ends like a tag has not
-            is_word = _is_tag(cells[-1]) and len(_cells(following)) in (0, len(cells))
-            if cells[0].startswith("#") and not is_word:
+            if cells[0].startswith("#") and not (_is_tag(cells[-1]) and columns in (None, _columns(line))):
                 continue
             place = Place(path, number)
         if len(cells) < 2 or not cells[0]:
@@ -72,10 +72,20 @@ def _cells(line: str) -> list[str]:
     return [cell.strip() for cell in line.split("\t")] if "\t" in line else line.split()
 
 
-def _with_next(lines: Iterable[tuple[int, str]]) -> Iterator[tuple[int, str, str]]:
-    """Yield numbered lines, each with the text of the one behind it."""
-    for (number, line), (_, following) in pairwise(chain(lines, [(0, "")])):
-        yield number, line, following
+def _columns(line: str) -> tuple[bool, int]:
+    """Return how a line is divided: by tabs or by spaces, and into how many cells."""
+    return "\t" in line, len(_cells(line))
+
+
+def _with_columns(lines: Iterator[tuple[int, str]]) -> tuple[Iterator[tuple[int, str]], tuple[bool, int] | None]:
+    """Return all lines, and the columns of the first one that cannot be a comment; None if there is no such line."""
+    passed = []
+    for numbered in lines:
+        passed.append(numbered)
+        line = numbered[1]
+        if line.strip() and not line.lstrip().startswith(("#", "-DOCSTART-")):
+            return chain(passed, lines), _columns(line)
+    return iter(passed), None
 
 
 def spans_of(place: Place, tags: Sequence[str]) -> list[WordSpan]:
