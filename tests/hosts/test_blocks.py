@@ -35,7 +35,7 @@ def tokens(host: str, head: str = "encoder") -> dict[str, Tensor]:
 
 def spied(host: str, head: str = "encoder", **changes: Any) -> Any:
     model = tiny_host(host, head, num_hidden_layers=3, **changes)
-    hook_blocks(model, range(n_blocks(model)))
+    hook_blocks(model, "spy", range(n_blocks(model)))
     return model
 
 
@@ -76,11 +76,11 @@ def test_layers_that_share_their_weights_are_counted_in_every_call(groups: int) 
 @pytest.mark.parametrize("host", HOSTS)
 def test_only_the_blocks_that_were_asked_for_are_hooked_and_all_can_be_unhooked(host: str) -> None:
     model, spy = tiny_host(host, num_hidden_layers=3), Spy()
-    hook_blocks(model, {1})
+    hook_blocks(model, "spy", {1})
     model(**tokens(host), knowledge=Call({"spy": spy}))
     shared = anatomy_of(model).shared  # one module is all of them
     assert [layer for layer, _ in spy.seen] == ([0, 1, 2] if shared else [1])
-    unhook_blocks(model)
+    unhook_blocks(model, "spy")
     assert not any(module._forward_hooks or module._forward_hooks_with_kwargs for module in model.modules())
 
 

@@ -31,7 +31,7 @@ def host_with(**readers: Any) -> Any:
     model = tiny_host("bert")
     for name, part in readers.items():
         add_reader(model, name, lambda base, batch, part=part: part)
-    hook_blocks(model, {0}, before=True)
+    hook_blocks(model, "+".join(readers), {0}, before=True)
     return model
 
 

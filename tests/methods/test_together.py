@@ -28,6 +28,15 @@ def states(infused: infuser.Infused, batch: dict[str, Tensor], **options: Any) -
         return answer(infused.model, {**batch, **options})
 
 
+def infused_by(host: str, method: Method | tuple[Method, ...], like: infuser.Infused) -> infuser.Infused:
+    """Return a host of three layers with one method or several, and as many of the weights of another as it has."""
+    model = tiny_host(host, num_hidden_layers=3)
+    made = infuser.infuse(model, method, sources=like.sources, tokenizer=like.tokenizer)
+    weights = like.model.state_dict()
+    model.load_state_dict({name: weights[name] for name in model.state_dict()})
+    return made
+
+
 @both
 @hosts
 def test_a_method_that_is_switched_off_leaves_the_model_with_only_the_other(
@@ -35,13 +44,9 @@ def test_a_method_that_is_switched_off_leaves_the_model_with_only_the_other(
 ) -> None:
     together = infuse_tiny(host, method=Together(methods), num_hidden_layers=3)
     batch = together.collator()(examples("encoder"))
-    weights = together.model.state_dict()
     whole = states(together, batch)
     for kept, off in (methods, methods[::-1]):
-        alone = infuser.infuse(
-            tiny_host(host, num_hidden_layers=3), kept, sources=together.sources, tokenizer=together.tokenizer
-        )
-        alone.model.load_state_dict({name: weights[name] for name in alone.model.state_dict()})
+        alone = infused_by(host, kept, together)
         without = states(together, batch, knowledge_off=[name_of(off)])
         assert torch.equal(without, states(alone, batch))
         assert (without - whole).abs().max() > 1e-3
@@ -70,6 +75,20 @@ def test_detach_takes_every_method_out(host: str, methods: tuple[Method, Method]
     assert hooks(model) == hooks(fresh)
     assert model.config._attn_implementation == fresh.config._attn_implementation
     assert torch.equal(states(infused, plain(batch)), answer(fresh, plain(batch)))
+
+
+@pytest.mark.parametrize("methods", [*PAIRS, (Types(), Ernie())], ids=lambda pair: name_of(Together(pair)))
+@hosts
+def test_a_method_takes_out_only_what_it_put_in(host: str, methods: tuple[Method, Method]) -> None:
+    like = infuse_tiny(host, method=Together(methods), num_hidden_layers=3)
+    for kept, gone in (methods, methods[::-1]):
+        together, alone = (infused_by(host, method, like) for method in (methods, kept))
+        batch = alone.collator()(examples("encoder"))
+        gone.detach(together.model)
+        assert hooks(together.model) == hooks(alone.model)
+        assert torch.equal(states(together, batch), states(alone, batch))
+        assert not torch.equal(states(together, batch), states(together, plain(batch)))
+        gone.attach(together.model, sources=together.sources, vocabulary=together.vocabulary)  # there is room again
 
 
 @pytest.mark.parametrize(

@@ -7,8 +7,8 @@ states)` those that leave a block that was hooked; both return what the states (
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 from torch import Tensor, nn
 from transformers import PreTrainedModel
@@ -24,6 +24,8 @@ class AfterBlock:
 
     layer: int | None
     """Which block it is; None where one module is all of them."""
+    methods: set[str] = field(default_factory=set)
+    """The names of the methods that asked for it."""
 
     def __call__(self, block: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], states: Any) -> Any:
         """Return the new states, or None to leave them."""
@@ -43,6 +45,9 @@ class AfterBlock:
 @dataclass(frozen=True, slots=True)
 class BeforeBlocks:
     """Stands before the first block and hands the embeddings' states to the knowledge of the call."""
+
+    methods: set[str] = field(default_factory=set)
+    """The names of the methods that asked for it."""
 
     def __call__(
         self, block: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -77,6 +82,9 @@ def _checked(states: Tensor) -> Tensor:
     return states
 
 
+_Hook = TypeVar("_Hook", AfterBlock, BeforeBlocks)
+
+
 def n_blocks(host: PreTrainedModel) -> int:
     """Return how many blocks the states pass; one that is used again counts again."""
     blocks = len(anatomy_of(host).blocks(host.base_model))
@@ -85,26 +93,38 @@ def n_blocks(host: PreTrainedModel) -> int:
     return int(host.config.num_hidden_layers) * int(getattr(host.config, "inner_group_num", 1))
 
 
-def hook_blocks(host: PreTrainedModel, layers: Collection[int], *, before: bool = False) -> None:
+def hook_blocks(host: PreTrainedModel, method: str, layers: Collection[int], *, before: bool = False) -> None:
     """Let the knowledge of a call see the states after these blocks, counted from 0, and `before` the first one.
 
-    Several methods may ask for the same block; it is hooked once.
+    Several methods, given by name, may ask for the same block; it is hooked once.
     """
     anatomy = anatomy_of(host)
     blocks = anatomy.blocks(host.base_model)
     for layer, block in enumerate(blocks):
-        if (anatomy.shared or layer in layers) and not _is_hooked(block._forward_hooks, AfterBlock):
-            block.register_forward_hook(AfterBlock(None if anatomy.shared else layer), with_kwargs=True)
-    if before and not _is_hooked(blocks[0]._forward_pre_hooks, BeforeBlocks):
-        blocks[0].register_forward_pre_hook(BeforeBlocks(), with_kwargs=True)
+        if anatomy.shared or layer in layers:
+            after = _hook_of(block._forward_hooks, AfterBlock)
+            if after is None:
+                after = AfterBlock(None if anatomy.shared else layer)
+                block.register_forward_hook(after, with_kwargs=True)
+            after.methods.add(method)
+    if before:
+        first = _hook_of(blocks[0]._forward_pre_hooks, BeforeBlocks)
+        if first is None:
+            first = BeforeBlocks()
+            blocks[0].register_forward_pre_hook(first, with_kwargs=True)
+        first.methods.add(method)
 
 
-def unhook_blocks(host: PreTrainedModel) -> None:
-    """Take away what `hook_blocks` put there."""
+def unhook_blocks(host: PreTrainedModel, method: str) -> None:
+    """Take away what `hook_blocks` put there for this method; hooks that others asked for stay."""
     for block in anatomy_of(host).blocks(host.base_model):
-        remove_hooks(block, AfterBlock)
-        remove_hooks(block, BeforeBlocks)
+        for hook in (_hook_of(block._forward_hooks, AfterBlock), _hook_of(block._forward_pre_hooks, BeforeBlocks)):
+            if hook is None:
+                continue
+            hook.methods.discard(method)
+            if not hook.methods:
+                remove_hooks(block, type(hook))
 
 
-def _is_hooked(hooks: dict[int, Any], kind: type) -> bool:
-    return any(isinstance(hook, kind) for hook in hooks.values())
+def _hook_of(hooks: dict[int, Any], kind: type[_Hook]) -> _Hook | None:
+    return next((hook for hook in hooks.values() if isinstance(hook, kind)), None)

@@ -184,12 +184,12 @@ class EntityMethod:
             raise HostError("This encoder holds the entities of another method already. Use one of kar and ernie.")
         base.knowledge = Bases(layers).to(host.device, host.dtype).train(base.training)
         add_reader(host, METHODS.name_of(self), partial(_read, start_call))
-        hook_blocks(host, blocks)
+        hook_blocks(host, METHODS.name_of(self), blocks)
 
     def detach(self, host: PreTrainedModel) -> None:
         """Take everything out again that `attach` put in."""
         base = host.base_model
-        unhook_blocks(host)
+        unhook_blocks(host, METHODS.name_of(self))
         del base.knowledge
         remove_reader(host, METHODS.name_of(self))
 

@@ -278,11 +278,11 @@ class Types:
             layers.add_module(place, layer)
         add_reader(host, "types", TypeReader(last, with_names))  # raises if there are such weights already
         base.embeddings.knowledge = layers.to(host.device, host.dtype).train(base.training)
-        hook_blocks(host, {last}, before=True)
+        hook_blocks(host, "types", {last}, before=True)
 
     def detach(self, host: PreTrainedModel) -> None:
         """Take everything out again that `attach` put in."""
         remove_reader(host, "types")
-        unhook_blocks(host)
+        unhook_blocks(host, "types")
         embeddings: Any = host.base_model.embeddings
         del embeddings.knowledge
