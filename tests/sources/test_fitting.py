@@ -6,9 +6,9 @@ import pytest
 
 from infuser.errors import SourceError
 from infuser.sources import Entities, Graph, Phrases, Sampling, Selective
-from infuser.sources.fitting import fit_sources
+from infuser.sources.fitting import coinciding_labels, fit_sources
 from infuser.sources.storage import load_source, save_source
-from infuser.types import FitsExamples
+from infuser.types import FitsExamples, Span
 
 NAMES = {"aspirin": "chemical", "lead": "chemical", "fever": "disease", "severe": "disease", "pain": "disease"}
 
@@ -76,3 +76,11 @@ def test_an_example_without_entities_is_named() -> None:
         Entities(NAMES).fit([{"text": "lead"}])
     with pytest.raises(SourceError, match="smoothing"):
         Entities(NAMES).fit(EXAMPLES, smoothing=-1)
+
+
+def test_of_gold_labels_that_coincide_equally_often_the_first_by_the_alphabet_counts() -> None:
+    found = [[Span(0, 4, "x")], [Span(0, 4, "x"), Span(0, 4, "x", id="again")], [Span(5, 9, "x")]]
+    gold = [[(0, 4, "drug")], [(0, 4, "city")], []]
+    for order in (slice(None), slice(None, None, -1)):
+        counts = coinciding_labels(found[order], gold[order])["x"]
+        assert (counts.best, counts.n_found, counts.precision) == ("city", 3, 1 / 3)

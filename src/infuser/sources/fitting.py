@@ -14,7 +14,8 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Self
 
 from infuser.errors import SourceError
@@ -24,6 +25,26 @@ from infuser.types import FitsExamples, Source, Span
 Gold = list[tuple[int, int, str]]
 _MOST_PASSES = 4
 """A refuted name may have hidden one inside it, which the next pass judges."""
+
+
+@dataclass(slots=True)
+class LabelCounts:
+    """What a label of a source stands for in labelled texts."""
+
+    n_found: int = 0
+    """How many mentions have it."""
+    n_gold: Counter[str] = field(default_factory=Counter)
+    """With how many gold mentions of each label they coincide."""
+
+    @property
+    def best(self) -> str | None:
+        """The gold label that coincides most often, of equal ones the first by the alphabet; None: there is none."""
+        return min(self.n_gold, key=lambda one: (-self.n_gold[one], one), default=None)
+
+    @property
+    def precision(self) -> float:
+        """Which share of the mentions has the best gold label."""
+        return 0.0 if self.best is None else self.n_gold[self.best] / self.n_found
 
 
 class FitsNames:
@@ -57,7 +78,7 @@ def _refuted(
     source: Any, texts: Sequence[str], found: Sequence[Sequence[Span]], gold: Sequence[Gold], smoothing: float
 ) -> set[str]:
     """Return the names, folded, that more occurrences speak against than for."""
-    stands_for = _labels(found, gold)
+    stands_for = {label: counts.best for label, counts in coinciding_labels(found, gold).items()}
     balance: dict[str, float] = defaultdict(float)
     for text, spans, labelled in zip(texts, found, gold, strict=True):
         for span, near in _beside(spans, labelled):
@@ -75,15 +96,18 @@ def _judge(span: Span, near: Gold, label: str | None) -> int:
     return 0 if same else -1
 
 
-def _labels(found: Sequence[Sequence[Span]], gold: Sequence[Gold]) -> dict[str, str]:
-    """Return for each label of a source the gold label that it coincides with most often."""
-    times: dict[str, Counter[str]] = defaultdict(Counter)
+def coinciding_labels(
+    found: Iterable[Iterable[Span]], gold: Iterable[Iterable[tuple[int, int, str]]]
+) -> dict[str, LabelCounts]:
+    """Return for each label of a source how often it was found, and with which gold labels its mentions coincide."""
+    counts: dict[str, LabelCounts] = defaultdict(LabelCounts)
     for spans, labelled in zip(found, gold, strict=True):
-        there = {place[:2]: place[2] for place in labelled}
-        for span in spans:
-            if (span.start, span.end) in there:
-                times[span.label][there[span.start, span.end]] += 1
-    return {label: counts.most_common(1)[0][0] for label, counts in times.items()}
+        there = {(start, end): label for start, end, label in labelled}
+        for start, end, label in {(span.start, span.end, span.label) for span in spans}:
+            counts[label].n_found += 1
+            if (start, end) in there:
+                counts[label].n_gold[there[start, end]] += 1
+    return dict(counts)
 
 
 def _beside(spans: Sequence[Span], labelled: Gold) -> Iterator[tuple[Span, Gold]]:

@@ -7,11 +7,11 @@ entities of a model what the dictionary finds elsewhere.
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from infuser.sources.fitting import coinciding_labels
 from infuser.types import Annotations
 
 DICTIONARY = "dictionary alone"
@@ -35,25 +35,16 @@ class Dictionary:
         A label means the type that most of its mentions have. It is left out if less than half of them do, unless it
         is called like the type and none of its mentions has another one.
         """
-        n_found: Counter[tuple[int, str]] = Counter()
-        n_right: dict[tuple[int, str], Counter[str]] = defaultdict(Counter)
-        for example in examples:
-            gold = {(start, end): label for start, end, label in example["entities"]}
-            for source, found in enumerate(example["annotations"]):
-                for span in {(one.start, one.end, one.label) for one in found.spans}:
-                    key = (source, span[2])
-                    n_found[key] += 1
-                    if span[:2] in gold:
-                        n_right[key][gold[span[:2]]] += 1
+        listed = list(examples)
+        gold = [example["entities"] for example in listed]
         by_name = {one.casefold(): one for one in types}
         meaning: dict[tuple[int, str], tuple[str, float] | None] = {}
-        for key, n in n_found.items():
-            named, right = by_name.get(key[1].casefold()), n_right[key]
-            # equal counts: in the order of the alphabet, so that the rule is the same each time
-            best = min(right, key=lambda one: (-right[one], one)) if right else named
-            share = 0.0 if best is None else right[best] / n
-            stays = share >= LEAST_PRECISION or (best == named and set(right) <= {named})
-            meaning[key] = (best, share) if best is not None and stays else None
+        for source, found in enumerate(zip(*(example["annotations"] for example in listed), strict=True)):
+            for label, counts in coinciding_labels([one.spans for one in found], gold).items():
+                named = by_name.get(label.casefold())
+                best = counts.best or named
+                stays = counts.precision >= LEAST_PRECISION or (best == named and set(counts.n_gold) <= {named})
+                meaning[source, label] = (best, counts.precision) if best is not None and stays else None
         return cls(meaning, by_name)
 
     def find(self, annotations: Sequence[Annotations]) -> list[list[Any]]:
