@@ -23,7 +23,6 @@ from infuser.hosts.checkpoints import is_infused
 from infuser.infused import load
 from infuser.methods import Text
 from infuser.opening import open_plain
-from infuser.registry import METHODS
 from infuser.reports.report import write_report
 from infuser.reports.table import markdown_table
 from infuser.stats import comparison as statistics
@@ -203,7 +202,7 @@ def _complete(arms: list[Arm], *, text: bool, placebo: bool) -> list[Arm]:
     if not any(not arm.shuffled for arm in infused):
         raise InputError("No arm has knowledge. Give at least one, as in Arm(Kam(), sources=[...]).")
     if text and not any(isinstance(arm.method, Text) for arm in infused):
-        infused.append(replace(infused[0], method=Text(), name=METHODS.name_of(Text()), shuffled=False))
+        infused.append(infused[0].as_text())
     if placebo and not any(arm.shuffled for arm in infused):
         infused.append(infused[0].placebo())
     listed = [*plain, *infused]

@@ -71,6 +71,7 @@ def test_runs_of_two_seeds_get_a_verdict_against_baseline_and_placebo(diagnosed:
     assert all(len(arm.per_seed) == 2 for arm in found.comparison.arms)
     assert found.comparison.arms[1].mean > found.comparison.arms[0].mean + 0.2  # the graph knows what training did not
     told = " ".join(result.output.split())
+    assert "There is no arm text: the sources give mentions no types and no terms" in told
     assert found.sentence in told and "over 2 seeds" in found.sentence and "rarest entity" in told
 
 
@@ -112,6 +113,63 @@ def test_one_run_with_what_was_trained_before_says_that_more_seeds_are_needed(
     found = Diagnosis.from_json((tmp_path / "diagnosis.json").read_text(encoding="utf-8"))
     assert found.verdict == "no evidence" and "run at least two seeds" in found.sentence
     assert any("chosen on them" in note for note in found.notes)  # without --data
+
+
+@pytest.fixture
+def speaking(checkpoint: Path, task: Path, tmp_path: Path) -> Callable[..., Path]:
+    """Return a trainer of runs whose source has terms, which can be written behind a text."""
+
+    def train(name: str, *options: object) -> Path:
+        run_command(
+            *("train", checkpoint, task / "train.csv", "--dev", task / "dev.csv", *COLUMNS, "--out", tmp_path / name),
+            *("--graph", task / "triples.tsv", "--aliases", task / "names.tsv", "--terms", 2, "--batch-size", 8),
+            *("--learning-rate", 0.003, *options),
+        )
+        return tmp_path / name
+
+    return train
+
+
+@pytest.mark.slow
+def test_the_same_knowledge_as_text_is_an_arm_where_sources_have_something_to_write(
+    speaking: Callable[..., Path], tmp_path: Path
+) -> None:
+    run = speaking("run", "--epochs", 1)
+
+    def diagnosis(*arguments: object) -> tuple[str, Diagnosis]:
+        shown = run_command("diagnose", run, *arguments, *SMALL, "--out", tmp_path).output
+        return " ".join(shown.split()), Diagnosis.from_json((tmp_path / "diagnosis.json").read_text(encoding="utf-8"))
+
+    _, found = diagnosis("--no-text")
+    assert found.comparison is not None and not (run / "diagnose" / "text-0").exists()
+    assert [arm.name for arm in found.comparison.arms] == ["plain", "kam", "placebo"]
+    assert not any("text run" in note for note in found.notes)
+    shown, found = diagnosis("--no-training")
+    assert found.comparison is not None and [arm.name for arm in found.comparison.arms] == ["plain", "kam", "placebo"]
+    assert "Not every infused run has its text run" in shown
+    shown, found = diagnosis()
+    assert found.comparison is not None
+    assert [arm.name for arm in found.comparison.arms] == ["plain", "kam", "text", "placebo"]
+    assert found.comparison.arms[2].extra_weights == 0
+    pairs = [(one.arm, one.against) for one in found.comparison.differences]
+    assert pairs[-2:] == [("kam", "text"), ("kam", "placebo")]
+    assert list(found.buckets[0].values) == ["plain", "kam", "text", "placebo"]
+    assert len({score for _, score in found.corruption["placebo"]}) == 1 and len(found.corruption["text"]) == 2
+    assert "kam differs from text" in (tmp_path / "diagnosis.html").read_text(encoding="utf-8") and " text " in shown
+    made = json.loads((run / "diagnose" / "text-0" / "train.json").read_text())["made_with"]
+    assert made["method"]["kind"] == "text" and "graph" in made["knowledge"][0]
+    _, named = diagnosis(run / "diagnose" / "text-0", "--no-training")  # named, it is found as well
+    assert named.comparison == found.comparison
+
+
+@pytest.mark.slow
+def test_runs_that_read_their_knowledge_as_text_have_no_such_arm_beside_them(
+    speaking: Callable[..., Path], tmp_path: Path
+) -> None:
+    run_command("diagnose", speaking("run", "--method", "text", "--epochs", 1), *SMALL, "--out", tmp_path)
+    found = Diagnosis.from_json((tmp_path / "diagnosis.json").read_text(encoding="utf-8"))
+    assert found.comparison is not None and [arm.name for arm in found.comparison.arms] == ["plain", "text", "placebo"]
+    assert not any("text run" in note or "no arm text" in note for note in found.notes)
 
 
 def test_without_training_and_without_the_other_arms_there_is_no_verdict(

@@ -18,7 +18,9 @@ if TYPE_CHECKING:
 
 @option_groups
 def diagnose(
-    runs: Annotated[list[Path], argument("Folders of `infuser train`: infused, plain, placebo.", metavar="RUN...")],
+    runs: Annotated[
+        list[Path], argument("Folders of `infuser train`: infused, plain, text, placebo.", metavar="RUN...")
+    ],
     data: Annotated[Path | None, option("Test examples, written as for training.", default="the dev examples")] = None,
     frequencies: Annotated[
         Path | None,
@@ -29,6 +31,7 @@ def diagnose(
     ] = None,
     out: Annotated[Path | None, option("Folder for diagnosis.html and diagnosis.json.", default="RUN/diagnose")] = None,
     no_training: Annotated[bool, option("Leave out what needs more training.", "--no-training")] = False,
+    no_text: Annotated[bool, option("Leave out the arm that reads the knowledge as text.", "--no-text")] = False,
     sizes: Annotated[
         list[float] | None,
         option(
@@ -46,10 +49,11 @@ def diagnose(
 ) -> None:
     """Measure whether knowledge helps, hurts or does nothing, where, and what it changed inside.
 
-    Compares infused runs with the same training without knowledge and with
-    a placebo, seed by seed. Runs of several seeds are named together; what
-    is missing is trained as they were and kept in RUN/diagnose, so a command
-    that was stopped resumes when it is run again. One seed is no evidence.
+    Compares infused runs with the same training without knowledge, with the
+    same knowledge written behind the texts, and with a placebo, seed by seed.
+    Runs of several seeds are named together; what is missing is trained as
+    they were and kept in RUN/diagnose, so a command that was stopped resumes
+    when it is run again. One seed is no evidence.
 
     Examples:
       infuser diagnose runs/mine-0 runs/mine-1 runs/mine-2 --data test.csv
@@ -69,6 +73,7 @@ def diagnose(
             frequencies=frequencies,
             sizes=sizes or SIZES,
             corrupt=corrupt or SHARES,
+            text=not no_text,
             training=not no_training,
             cache=folder,
             report=lambda line: say(line, err=True),

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from infuser.signals import Collator
     from infuser.tasks.base import Task
 
-PLAIN, PLACEBO, SAMPLING = "plain", "placebo", "sampling"
+PLAIN, PLACEBO, TEXT, SAMPLING = "plain", "placebo", "text", "sampling"
 
 
 @dataclass(frozen=True)
@@ -89,6 +89,12 @@ class Arm:
     def placebo(self, name: str = PLACEBO) -> Arm:
         """Return the placebo of this arm."""
         return replace(self, name=name, shuffled=True)
+
+    def as_text(self, name: str = TEXT) -> Arm:
+        """Return the arm that reads the same knowledge as text, written behind each text."""
+        from infuser.methods import Text
+
+        return replace(self, method=Text(), name=name, shuffled=False)
 
     @cached_property
     def digests(self) -> list[str]:

@@ -1,4 +1,4 @@
-"""Does the knowledge help, where, and what did it change? Compares runs with their baseline and placebo."""
+"""Does the knowledge help, where, and what did it change? Compares runs with their baseline, placebo and text arm."""
 
 from __future__ import annotations
 
@@ -28,12 +28,13 @@ from infuser.analysis.diagnose.runs import Arms, complete, sort_runs
 from infuser.analysis.explain import explain
 from infuser.analysis.explanation import Explanation
 from infuser.errors import CheckpointError, InputError
-from infuser.experiments.arm import PLACEBO, PLAIN
+from infuser.experiments.arm import PLACEBO, PLAIN, TEXT
 from infuser.experiments.data import shuffle_part
 from infuser.experiments.train import TrainedRun
 from infuser.hosts.checkpoints import find_checkpoint
 from infuser.hosts.loading import load_model
 from infuser.infused import Infused, load
+from infuser.methods import Text
 from infuser.opening import open_plain, plain_collator
 from infuser.sources.naming import source_names
 from infuser.stats.comparison import ArmScores, compare_arms
@@ -47,6 +48,13 @@ SHARES = (0.1, 0.2, 0.3, 0.4, 0.5)
 """Shares of entities that are taken for others."""
 _N_EXPLAINED = 2
 """So many of the mended examples are explained, and of the spoilt ones."""
+_NOTHING_TO_WRITE = (
+    "There is no arm text: the sources give mentions no types and no terms that could be written behind a text."
+)
+_NO_TEXT_RUN = (
+    "Not every infused run has its text run, the same knowledge written behind the texts, so that arm is left out. The "
+    "same command without --no-training trains it."
+)
 _log = logging.getLogger(__name__)
 
 
@@ -57,20 +65,23 @@ def diagnose(
     frequencies: Path | None = None,
     sizes: Sequence[float] = SIZES,
     corrupt: Sequence[float] = SHARES,
+    text: bool = True,
     training: bool = True,
     cache: Path | None = None,
     report: Callable[[str], None] = _log.info,
     coverage: Coverage | None = None,
     progress: bool | Callable[[StepReport], None] = False,
 ) -> Diagnosis:
-    """Compare infused runs of `infuser train` with the same training without knowledge and with a placebo.
+    """Compare infused runs of `infuser train` with the same training without knowledge, as text, and with a placebo.
 
-    runs: folders, infused ones and perhaps plain and placebo ones. With `training`, missing ones are trained as these
-        were, into RUN/diagnose, and found there again.
+    runs: folders, infused ones and perhaps plain, text and placebo ones. With `training`, missing ones are trained
+        as these were, into RUN/diagnose, and found there again.
     data: test examples with the columns of the training table; None takes the dev examples.
     frequencies: a folder of `infuser annotate`, in which entities were counted; None counts in the training texts.
     sizes: shares of the training examples that the infused arm is also trained on, to compare features.
     corrupt: shares of entities that are taken for others while answering.
+    text: compare with the same knowledge written behind the texts; left out where the sources have nothing to write,
+        and where that is what the runs themselves do.
     report: called with a line about each step; `coverage` with what the sources found in the test texts.
     """
     shares = sorted({0.0, *corrupt})
@@ -78,8 +89,14 @@ def diagnose(
         raise InputError(f"--corrupt takes shares between 0 and 1, not {shares[0] or shares[-1]:g}.")
     arms = sort_runs([Path(run) for run in runs])
     tested = read_data(arms, data, frequencies, cache=cache, coverage=coverage)
-    smaller = complete(arms, sizes, training=training, cache=cache, report=report, progress=progress)
+    text = text and arms.method != TEXT
+    writes = text and any(Text().write(example["annotations"]) for example in tested.train)
+    if not writes:
+        arms.text.clear()
+    smaller = complete(arms, sizes, text=writes, training=training, cache=cache, report=report, progress=progress)
     found = _examine(arms, smaller, tested, shares, report)
+    if text and found.comparison is not None and TEXT not in arms.compared():
+        found = replace(found, notes=[*found.notes, _NO_TEXT_RUN if writes else _NOTHING_TO_WRITE])
     return replace(
         found,
         notes=_notes(found, arms, tested, data, frequencies, n_smaller=len(smaller)),
@@ -95,8 +112,8 @@ class _Answers:
     of_arm: dict[str, list[NDArray[np.float64]]]
     without: dict[str, list[NDArray[np.float64]]]
     """Source to the infused arm's answers when this source finds nothing."""
-    curves: list[list[tuple[float, float]]] = field(default_factory=list)
-    """The infused arm's score against the share of wrong entities, for each seed."""
+    curves: dict[str, list[list[tuple[float, float]]]] = field(default_factory=dict)
+    """Arms whose knowledge is made wrong, to the score against the share of wrong entities, for each seed."""
 
 
 def _examine(
@@ -106,12 +123,12 @@ def _examine(
     shares: Sequence[float],
     report: Callable[[str], None],
 ) -> Diagnosis:
-    """Let all models answer and put the answers together; without a seed of all three arms nothing is compared."""
+    """Let all models answer and put the answers together; without a baseline and a placebo nothing is compared."""
     seeds = arms.whole_seeds()
     compared = bool(seeds)
     seeds = seeds or sorted(arms.infused)
-    runs = {PLAIN: arms.plain, arms.method: arms.infused, PLACEBO: arms.placebo} if compared else {}
-    runs = runs or {arms.method: arms.infused}
+    runs = arms.compared() or {arms.method: arms.infused}
+    rivals = [(arms.method, name) for name in (TEXT, PLACEBO) if name in runs and name != arms.method]
     first = load(arms.first.run.model)
     names = source_names(first.sources)
     answered = _answer(arms.method, runs, seeds, names, data, shares, report)
@@ -130,10 +147,10 @@ def _examine(
     metric, truth = data.metric, data.truth
     found = Diagnosis(
         title=f"Does the knowledge help? {arms.method}, {arms.first.table.name}",
-        comparison=compare_arms(scored, truth, metric=metric, also=[(arms.method, PLACEBO)]) if compared else None,
+        comparison=compare_arms(scored, truth, metric=metric, also=rivals) if compared else None,
         metric=metric.name.replace("auc", "AUC"),
         buckets=buckets(scored, truth, entity_frequency(data.entities, data.frequencies), metric=metric),
-        corruption=_corruption(arms.method, answered, data),
+        corruption=_corruption(answered, data, shares),
         channels=channel_effects(names, [logits_of(one) for one in of_method], without, truth, metric=metric),
         flips=flips(data.test, truth, answered.of_arm[PLAIN], of_method, data.labels) if compared else (),
     )
@@ -159,7 +176,11 @@ def _answer(
     report: Callable[[str], None],
 ) -> _Answers:
     """Let the models of all arms and seeds answer; the infused ones also without a source and with wrong entities."""
-    answered = _Answers({name: [] for name in runs}, {source: [] for source in sources})
+    answered = _Answers(
+        {name: [] for name in runs},
+        {source: [] for source in sources},
+        {name: [] for name in runs if name in (method, TEXT)},
+    )
     annotated = [example["annotations"] for example in data.test]
     pool = [example["annotations"] for example in data.train]
     for seed in seeds:
@@ -172,12 +193,14 @@ def _answer(
             collate = infused.collator()
             test = shuffle_part(data.test, seed=data.shuffling) if name == PLACEBO else data.test
             answered.of_arm[name].append(answers(infused, test, collate))
+            if name in answered.curves:
+                curve = corruption_curve(infused, data.test, shares, score=data.score, pool=pool)
+                answered.curves[name].append(curve)
             if name != method:
                 continue
             for place, source in enumerate(sources):
                 left = with_annotations(data.test, without_channel(annotated, place))
                 answered.without[source].append(answers(infused, left, collate))
-            answered.curves.append(corruption_curve(infused, data.test, shares, score=data.score, pool=pool))
     return answered
 
 
@@ -187,14 +210,18 @@ def _open_plain(run: TrainedRun, test: Sequence[dict[str, Any]]) -> tuple[Any, S
     return model, test, plain_collator(model, tokenizer)
 
 
-def _corruption(method: str, answered: _Answers, data: DiagnosisData) -> dict[str, list[tuple[float, float]]]:
+def _corruption(
+    answered: _Answers, data: DiagnosisData, shares: Sequence[float]
+) -> dict[str, list[tuple[float, float]]]:
     """Return the mean curve over seeds; arms whose knowledge is not corrupted are level lines."""
-    by_share = zip(*answered.curves, strict=True)
-    points = [(of_seeds[0][0], float(np.mean([value for _, value in of_seeds]))) for of_seeds in by_share]
-    levels = {name: float(np.mean([data.score(one) for one in of_arm])) for name, of_arm in answered.of_arm.items()}
-    return {
-        name: points if name == method else [(share, level) for share, _ in points] for name, level in levels.items()
-    }
+    found = {}
+    for name, of_arm in answered.of_arm.items():
+        level = float(np.mean([data.score(one) for one in of_arm]))
+        found[name] = [(share, level) for share in shares]
+        if name in answered.curves:
+            by_share = zip(*answered.curves[name], strict=True)
+            found[name] = [(of_seeds[0][0], float(np.mean([value for _, value in of_seeds]))) for of_seeds in by_share]
+    return found
 
 
 def _angles(run: TrainedRun, infused: Infused) -> tuple[dict[str, list[tuple[float, float]]], list[str]]:
@@ -243,7 +270,7 @@ def _notes(
             + (f"; compared are the seeds {', '.join(map(str, seeds))}" if seeds else ", so nothing is compared")
             + ". The same command without --no-training trains what is missing."
         )
-    unpaired = sorted({*arms.plain, *arms.placebo} - arms.infused.keys())
+    unpaired = sorted({*arms.plain, *arms.placebo, *arms.text} - arms.infused.keys())
     if unpaired:
         notes.append(f"Runs of the seeds {', '.join(map(str, unpaired))} have no infused run beside them; not used.")
     if not n_smaller:

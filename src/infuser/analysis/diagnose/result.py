@@ -9,6 +9,7 @@ from typing import Any
 
 from infuser.analysis.explanation import Explanation
 from infuser.errors import InputError
+from infuser.experiments.arm import PLACEBO
 from infuser.files import from_plain
 from infuser.stats.comparison import ArmStatistics, Difference, Verdict, signed_range
 from infuser.stats.intervals import Interval
@@ -60,7 +61,8 @@ class Diagnosis:
 
     title: str
     comparison: ArmStatistics | None
-    """Baseline first, then the infused arm, then the placebo; None unless all three are there."""
+    """Baseline first, then the infused arm, the same knowledge as text if there is such an arm, and the placebo; None
+    unless baseline, infused arm and placebo are there."""
     metric: str = "score"
     """What all scores are; higher is better."""
     buckets: Sequence[Bucket] = ()
@@ -117,7 +119,7 @@ class Diagnosis:
         """Return the infused arm against the baseline and, if it was asked for, against the placebo."""
         assert self.comparison is not None
         first, *others = self.comparison.differences
-        return first, next((one for one in others if one.arm == first.arm and one.against != first.against), None)
+        return first, next((one for one in others if (one.arm, one.against) == (first.arm, PLACEBO)), None)
 
     def to_json(self) -> str:
         """Return everything as JSON text, the sentence first."""

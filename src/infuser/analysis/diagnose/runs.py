@@ -1,7 +1,7 @@
 """The runs of a diagnosis: sorted into arms, checked to differ in nothing else, and trained where missing.
 
-RUN/diagnose/plain-SEED, RUN/diagnose/placebo-SEED   beside the infused run of that seed
-RUN/diagnose/size-SHARE                              beside the first one: the infused arm on fewer examples
+RUN/diagnose/plain-SEED, placebo-SEED, text-SEED   beside the infused run of that seed
+RUN/diagnose/size-SHARE                            beside the first one: the infused arm on fewer examples
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from infuser.errors import InputError
-from infuser.experiments.arm import PLACEBO, PLAIN, Arm
+from infuser.experiments.arm import PLACEBO, PLAIN, TEXT, Arm
 from infuser.experiments.data import Annotator
 from infuser.experiments.run_folder import RunFolder
 from infuser.experiments.train import TrainedRun, open_run
@@ -23,6 +23,8 @@ from infuser.work_folder import differences
 FOLDER = "diagnose"
 _OF_KNOWLEDGE = ("knowledge", "method", "new_learning_rate", "select")
 """What a plain run does not have."""
+_OF_METHOD = ("method", "new_learning_rate")
+"""What a run that reads the knowledge as text does not share."""
 _OF_SEED = ("seed", "examples", "dev", "data_seed")
 """What may differ between seeds: in earlier versions each held out another tenth."""
 
@@ -36,15 +38,28 @@ class Arms:
     infused: dict[int, TrainedRun]
     plain: dict[int, TrainedRun]
     placebo: dict[int, TrainedRun]
+    text: dict[int, TrainedRun]
+    """The same knowledge as text; empty where the infused arm itself is that."""
 
     @property
     def first(self) -> TrainedRun:
         """The infused run of the lowest seed."""
         return self.infused[min(self.infused)]
 
+    @property
+    def beside(self) -> dict[str, dict[int, TrainedRun]]:
+        """The runs that the infused ones are compared with, by the name of their arm."""
+        return {PLAIN: self.plain, PLACEBO: self.placebo, TEXT: self.text}
+
     def whole_seeds(self) -> list[int]:
-        """Return the seeds of which all three arms are there."""
+        """Return the seeds of which there is an infused, a plain and a placebo run."""
         return sorted(self.infused.keys() & self.plain.keys() & self.placebo.keys())
+
+    def compared(self) -> dict[str, dict[int, TrainedRun]]:
+        """Return the arms of these seeds, the baseline first; text only if it is there for all of them."""
+        seeds = self.whole_seeds()
+        text = {TEXT: self.text} if seeds and self.text.keys() >= set(seeds) else {}
+        return {PLAIN: self.plain, self.method: self.infused, **text, PLACEBO: self.placebo} if seeds else {}
 
     def same_dev(self) -> bool:
         """Return whether all infused runs chose their epochs on the same examples."""
@@ -54,13 +69,14 @@ class Arms:
 def sort_runs(folders: Sequence[Path]) -> Arms:
     """Open the runs and sort them into arms; those of one arm must differ in the seed alone."""
     runs = [open_run(folder) for folder in folders]
-    infused = [run for run in runs if run.arm not in (PLAIN, PLACEBO)]
+    knowing = [run for run in runs if run.arm not in (PLAIN, PLACEBO)]
+    infused = [run for run in knowing if run.arm != TEXT] or knowing
     if not infused:
         raise InputError("No infused run was given, only baselines. Name at least one that has knowledge.")
     first = infused[0]
-    arms = Arms(first.arm, {}, {}, {})
+    arms = Arms(first.arm, {}, {}, {}, {})
     for run in sorted(runs, key=lambda run: run not in infused):  # infused ones first, so that others find theirs
-        of_arm = {PLAIN: arms.plain, PLACEBO: arms.placebo}.get(run.arm, arms.infused)
+        of_arm = arms.infused if run in infused else arms.beside[run.arm]
         like = first if run in infused else arms.infused.get(run.seed, first)
         _check_alike(like, run)
         if run.seed in of_arm:
@@ -75,10 +91,12 @@ def sort_runs(folders: Sequence[Path]) -> Arms:
 def _check_alike(one: TrainedRun, other: TrainedRun) -> None:
     """Raise if two runs differ in anything that would be taken for an effect of knowledge or of the seed."""
     free = set(_OF_SEED) if one.seed != other.seed else set()
-    if other.arm in (PLAIN, PLACEBO):
+    if other.arm in (PLAIN, PLACEBO, TEXT):
         free.add("arm")
     if other.arm == PLAIN:
         free.update(_OF_KNOWLEDGE)
+    if other.arm == TEXT != one.arm:
+        free.update(_OF_METHOD)
     differing = [f"{name} is {a} and {b}" for name, a, b in differences(_kept(one, free), _kept(other, free))]
     if differing:
         raise InputError(
@@ -100,6 +118,7 @@ def complete(
     arms: Arms,
     sizes: Sequence[float],
     *,
+    text: bool,
     training: bool,
     cache: Path | None,
     report: Callable[[str], None],
@@ -107,8 +126,8 @@ def complete(
 ) -> dict[int, TrainedRun]:
     """Add the plain and placebo runs that are missing, and return infused runs on fewer examples, by their number.
 
-    Runs of an earlier diagnosis are used again. Without `training` nothing else is added. `report` is called with a
-    line about each run.
+    With `text`, runs that read the same knowledge as text are added, too. Runs of an earlier diagnosis are used again.
+    Without `training` nothing else is added. `report` is called with a line about each run.
     """
     for share in sizes:
         if not 0 < share < 1:
@@ -119,8 +138,8 @@ def complete(
     wanted: list[tuple[str, TrainedRun, Path, int | None]] = [
         (arm, trained, trained.run.folder / FOLDER / f"{arm}-{seed}", None)
         for seed, trained in sorted(arms.infused.items())  # seed by seed, so that a stopped one has whole seeds
-        for arm, there in ((PLAIN, arms.plain), (PLACEBO, arms.placebo))
-        if seed not in there
+        for arm, there in arms.beside.items()
+        if seed not in there and (text or arm != TEXT)
     ]
     wanted += [
         (arms.method, first, first.run.folder / FOLDER / f"size-{share:g}", n_examples)
@@ -144,11 +163,12 @@ def complete(
         if n_examples is not None:
             smaller[n_examples] = TrainedRun(run)
         else:
-            {PLAIN: arms.plain, PLACEBO: arms.placebo}[arm][like.seed] = TrainedRun(run)
+            arms.beside[arm][like.seed] = TrainedRun(run)
     return smaller
 
 
 def _arm(like: TrainedRun, arm: str) -> Arm:
     if arm == PLAIN:
         return Arm(spectral=like.made_with.get("spectral"))
-    return like.with_knowledge(load(like.run.model), shuffled=arm == PLACEBO)
+    knowing = like.with_knowledge(load(like.run.model), shuffled=arm == PLACEBO)
+    return knowing.as_text() if arm == TEXT else knowing
