@@ -12,7 +12,7 @@ import pytest
 from cli.commands import COLUMNS, MEDICINES, TOOLS, error_of, examples_of, run_command, write_csv
 from typer.testing import Result
 
-from infuser.analysis.diagnose.result import Diagnosis
+from infuser.analysis.diagnose.result import Diagnosis, Flip
 from infuser.experiments.data import Data
 from infuser.files import digest_of
 from infuser.tables.examples import Columns
@@ -164,12 +164,15 @@ def test_the_same_knowledge_as_text_is_an_arm_where_sources_have_something_to_wr
 
 @pytest.mark.slow
 def test_runs_that_read_their_knowledge_as_text_have_no_such_arm_beside_them(
-    speaking: Callable[..., Path], tmp_path: Path
+    speaking: Callable[..., Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    flip = Flip("buy glipizide", "the pharmacy near me", "good", True, 1, 0.2, 0.6)  # so that there is one to explain
+    monkeypatch.setattr("infuser.analysis.diagnose.diagnose.flips", lambda *_: [flip])
     run_command("diagnose", speaking("run", "--method", "text", "--epochs", 1), *SMALL, "--out", tmp_path)
     found = Diagnosis.from_json((tmp_path / "diagnosis.json").read_text(encoding="utf-8"))
     assert found.comparison is not None and [arm.name for arm in found.comparison.arms] == ["plain", "text", "placebo"]
     assert not any("text run" in note or "no arm text" in note for note in found.notes)
+    assert found.explanations[0].written == "glipizide: is a pharmacy"
 
 
 def test_without_training_and_without_the_other_arms_there_is_no_verdict(

@@ -11,6 +11,7 @@ from cli.commands import error_of, run_command, write_lines
 
 import infuser
 from infuser.analysis.explain import explain
+from infuser.methods import Text
 
 QUESTION = ("--text", "buy ramipril", "--pair", "the pharmacy near me")
 
@@ -47,6 +48,17 @@ def test_a_plain_checkpoint_is_infused_on_the_fly(checkpoint: Path, tmp_path: Pa
     assert "Bern -- lies   0.50" in told and "+ bridge, not in the text: lies 1.00" in told
     assert "freshly infused" in told
     assert (tmp_path / "out" / "explanation.png").exists()
+
+
+def test_a_model_that_reads_its_knowledge_as_text_tells_what_was_written(checkpoint: Path, tmp_path: Path) -> None:
+    infused = infuser.infuse(str(checkpoint), Text(), sources=[infuser.Entities({"Bern": "city"})])
+    infused.save(tmp_path / "model")
+    command = ("explain", tmp_path / "model", "--text", "Bern lies on the Aare")
+    told = run_command(*command, "--layer", "strongest", "--out", tmp_path).output
+    assert "written behind the text: bern: city" in told and "Largest changes of attention" in told
+    assert "Written behind the text: bern: city" in (tmp_path / "explanation.html").read_text(encoding="utf-8")
+    left_out = run_command(*command, "--off", "entities", "--out", tmp_path).output
+    assert "written behind" not in left_out and "did not change the attention" in left_out
 
 
 def test_a_text_about_which_nothing_is_known_says_so(trained: Path, tmp_path: Path) -> None:

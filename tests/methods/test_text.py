@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from miniatures import tiny_host, tiny_tokenizer
 
 import infuser
 from infuser import Entities, Graph
+from infuser.analysis.explain import explain, read
+from infuser.analysis.explanation import Explanation
+from infuser.analysis.predict import answer
 from infuser.errors import InputError
 from infuser.methods import Text, Types
 from infuser.types import Annotations, Link, Span, Term
@@ -104,11 +108,81 @@ def test_beside_another_method_both_see_the_same_mentions() -> None:
     assert torch.equal(both["knowledge_spans"], tensors["knowledge_spans"])
 
 
-def test_explaining_it_is_a_clear_error() -> None:
-    from infuser.analysis.explain import explain
+def shares(infused: infuser.Infused, *inputs: str) -> dict[str, float]:
+    """Return what the model answers about a text and what stands behind it."""
+    with torch.no_grad():
+        return answer(infused.model, infused.model(**infused.tokenizer(*inputs, return_tensors="pt")).logits)
 
-    with pytest.raises(InputError, match="reads its knowledge as text"):
-        explain(infuse(), TEXT)
+
+def test_explaining_it_compares_with_the_input_without_what_is_written() -> None:
+    infused = infuse(Text(share=0.7), [names(), Graph([("Bern", "lies on", "Aare")], n_terms=1)])
+    explanation = explain(infused, TEXT, layer=0)
+    written = "glipizide: drug . bern: city; lies on aare"
+    assert explanation.written.lower() == written
+    assert explanation.answer_plain == pytest.approx(shares(infused, TEXT))
+    assert explanation.answer_infused == pytest.approx(shares(infused, TEXT, written))
+    assert explanation.answers_without == {
+        "entities": pytest.approx(shares(infused, TEXT, "bern: lies on aare")),
+        "graph": pytest.approx(shares(infused, TEXT, "glipizide: drug . bern: city")),
+    }
+    n_tokens = len(infused.tokenizer(TEXT)["input_ids"])
+    assert len(explanation.words) == n_tokens and explanation.maps["entities"].shape[0] == n_tokens
+    np.testing.assert_allclose(explanation.plain.sum(axis=1), 1)
+    assert (explanation.infused.sum(axis=1) < 1 - 1e-3).all()  # the rest reads what is written
+    assert explanation.runaway == () and Explanation.from_dict(explanation.to_dict()).written == explanation.written
+
+
+def test_a_source_that_is_left_out_of_an_explanation_writes_nothing() -> None:
+    infused = infuse(Text(share=0.7), [names(), Graph([("Bern", "lies on", "Aare")], n_terms=1)])
+    explanation = explain(infused, TEXT, off=["graph"])
+    assert explanation.written.lower() == "glipizide: drug . bern: city"
+    silent = explain(infused, TEXT, off=["entities", "graph"])
+    assert silent.written == "" and silent.answer_infused == silent.answer_plain
+    assert not silent.difference.any()
+
+
+@pytest.mark.parametrize("host", ["bert", "roberta", "modernbert"])
+@pytest.mark.parametrize("length", [1, 40])
+def test_pairs_and_texts_that_are_cut_are_explained_too(host: str, length: int) -> None:
+    model, tokenizer = tiny_host(host, "sequence-classification"), tiny_tokenizer(host)
+    infused = infuser.infuse(model, Text(), sources=[names()], tokenizer=tokenizer)
+    text, pair = " ".join([TEXT] * length), "the pharmacy in Bern"
+    whole, cut = read(infused, text, pair), explain(infused, text, pair, off=["entities"])
+    assert len(whole.about.words) <= len(cut.words) and whole.about.written
+    again = read(infused, text, pair, off=["entities"], before=whole)
+    assert again.about.words == cut.words and again.about.answer_plain == cut.answer_plain
+
+
+def test_entities_are_read_at_their_words_in_every_row() -> None:
+    model = tiny_host("bert", "token-classification", num_labels=3)
+    model.config.id2label = {0: "O", 1: "B-city", 2: "I-city"}
+    tokenizer = tiny_tokenizer("bert", padding_side="left")
+    sources = [names(), Graph([("Bern", "lies on", "Aare")], n_terms=1)]
+    infused = infuser.infuse(model, Text(), sources=sources, tokenizer=tokenizer)
+    explanation = explain(infused, TEXT)
+    for name in ("entities", "graph"):
+        alone = explain(infused, TEXT, off=[name]).entities_infused
+        assert alone is not None
+        found = explanation.entities_without[name]
+        assert [one[:3] for one in found] == [one[:3] for one in alone]
+        assert [one[3] for one in found] == pytest.approx([one[3] for one in alone])
+
+
+def test_an_explanation_switches_it_off_beside_another_method() -> None:
+    infused, alone = infuse([Text(), Types()]), infuse(Types())
+    alone.model.load_state_dict(infused.model.state_dict())
+    explanation = explain(infused, TEXT, off=["text"])
+    assert explanation.written == "" and explanation.answer_infused == explain(alone, TEXT).answer_infused
+    assert explain(infused, TEXT).answers_without["text"] == pytest.approx(explanation.answer_infused)
+
+
+@pytest.mark.parametrize("method", [Text(), [Text(), Types()]], ids=["alone", "beside types"])
+def test_a_call_cannot_switch_it_off_and_says_how_to_leave_it_out(method: object) -> None:
+    infused = infuse(method)
+    with pytest.raises(InputError, match=r"part of the tokens.*infused\.collator\(writer=None\)"):
+        infused.model(**infused.batch([TEXT]), knowledge_off="text")
+    bare = infused.collator(writer=None).encode([TEXT])
+    assert bare["input_ids"].tolist() == [infused.tokenizer(TEXT)["input_ids"]]
 
 
 def test_a_share_of_all_or_nothing_is_refused() -> None:

@@ -29,15 +29,18 @@ def answers_texts(model: PreTrainedModel) -> bool:
     return classifies(model) or _tags_of(model) is not None
 
 
-def read_answers(model: PreTrainedModel, logits: Tensor, words: Sequence[TokenWord]) -> list[Answer]:
-    """Return what each row of logits says: all rows are of the text that has these words."""
+def read_answers(model: PreTrainedModel, logits: Tensor, words: Sequence[Sequence[TokenWord]]) -> list[Answer]:
+    """Return what each row of logits says; `words` are those of each row."""
     rows = [row[None] for row in logits.cpu()]
     if classifies(model):
         return [Answer(shares=answer(model, row)) for row in rows]
     tags = _tags_of(model)
     if tags is None:
         return [Answer()] * len(rows)
-    return [Answer(entities=tuple((*one,) for one in tags.read(row[0], words))) for row in rows]
+    return [
+        Answer(entities=tuple((*one,) for one in tags.read(row[0], of_row)))
+        for row, of_row in zip(rows, words, strict=True)
+    ]
 
 
 def _tags_of(model: PreTrainedModel) -> Tags | None:

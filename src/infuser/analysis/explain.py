@@ -12,13 +12,13 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from infuser.analysis.answers import Answer, answers_texts, read_answers
+from infuser.analysis.explain_inputs import batch_of, collator_of, n_shared, writer_of, written_behind
 from infuser.analysis.explained import Explained, Switches
 from infuser.analysis.explanation import ROUNDING, Explanation
 from infuser.analysis.head_changes import mean_share, runaway_heads, share_moved, words_without_knowledge
 from infuser.analysis.token_labels import token_labels, token_maps
 from infuser.errors import InputError
 from infuser.hosts import showing_weights
-from infuser.hosts.loading import longest_input
 from infuser.hosts.watching import answering
 from infuser.infused import Infused
 from infuser.linking.mentions import Mention
@@ -26,10 +26,9 @@ from infuser.methods.entity_reader import Trace
 from infuser.methods.kar import KarLayer
 from infuser.methods.together import methods_of, name_of
 from infuser.methods.types import watching_gates
-from infuser.signals import Collator
 from infuser.signals.candidates import bases_among
 from infuser.signals.tags import TokenWord
-from infuser.types import Annotations, HasBases, WritesText
+from infuser.types import Annotations, HasBases
 
 Layer = int | Literal["strongest"]
 """A layer by its number, negative ones counted from the last; or the one where knowledge changes most."""
@@ -71,7 +70,9 @@ def explain(
     found: what the sources found in this text, from `annotations_of`; None asks them.
 
     The maps are drawn as the sources gave them, without the row and column that a method may add for [CLS]. Of an
-    encoder without sources only the attention is returned: with knowledge and without are the same.
+    encoder without sources only the attention is returned: with knowledge and without are the same. Of a model that
+    reads its knowledge as text, "without" is the input without what is written, and attention is shown between the
+    tokens that both inputs share; what each token pays to the written ones is missing in its row.
     """
     return read(infused, text, pair, off=off, found=found).at(layer, head)
 
@@ -89,23 +90,22 @@ def read(
 
     before: an earlier reading by the same model; if it is of the same text, its part without knowledge is used again.
     """
-    if isinstance(infused, Infused) and any(isinstance(one, WritesText) for one in methods_of(infused.method)):
-        raise InputError(
-            "This model reads its knowledge as text behind the text, so there is no attention with and without it over "
-            "the same tokens to compare. Ask for its answers: infuser predict."
-        )
     switches = Switches.of(infused)
     off = switches.read(off)
     names, methods_off = switches.sources, switches.methods_among(off)
     if found is None:
         found = annotations_of(infused, text, pair)
     on = tuple(_silent(one) if name in off else one for name, one in zip(names, found, strict=True))
-    batch, words = _batch(infused, text, pair, [on])
+    batch, words = batch_of(infused, text, pair, [on], off=methods_off)
+    bare, bare_words = batch, words
+    writer = writer_of(infused)
+    if writer is not None:
+        bare, bare_words = batch_of(infused, text, pair, [on], bare=True)
     bases = _bases_read(infused, methods_off)
     trace = Trace() if bases else None
-    plain, answer_plain = _read_plain(infused.model, batch, words, before, (text, pair))
+    plain, answer_plain = _read_plain(infused.model, bare, bare_words, before, (text, pair))
     changed, answer_infused = plain, answer_plain
-    options: dict[str, Any] = {"knowledge_off": methods_off} if methods_off else {}
+    options = _switched_off(methods_off, writer)
     without: dict[str, Answer] = {}
     gates: dict[str, list[float | None]] = {}
     if names:
@@ -113,11 +113,14 @@ def read(
         with watching_gates(infused.model) as gates:
             changed, answer_infused = _run(infused.model, batch, words, **given)
         without = _answers_without(infused, text, pair, on, switches, off)
-    maps = dict(zip(names, token_maps(batch, len(names)), strict=True)) if names else {}
-    terms = batch.get("knowledge_terms")
+    # what is written stands behind the text: the tokens before it are the same with knowledge and without
+    n_tokens = n_shared(bare["input_ids"][0], batch["input_ids"][0])
+    plain, changed = ([layer[:, :n_tokens, :n_tokens] for layer in layers] for layers in (plain, changed))
+    maps = dict(zip(names, token_maps(bare, len(names), n_tokens), strict=True)) if names else {}
+    terms = bare.get("knowledge_terms")
     moved = share_moved(plain, changed)
     about = Explanation(
-        words=token_labels(infused.tokenizer, text, pair, batch["input_ids"][0]),
+        words=token_labels(infused.tokenizer, text, pair, bare["input_ids"][0])[:n_tokens],
         terms=[] if terms is None else list(infused.tokenizer.convert_ids_to_tokens(terms[0].tolist())),
         maps={name: drawn for name, drawn in maps.items() if name not in off},
         plain=_attention(plain, -1, None),
@@ -132,10 +135,12 @@ def read(
         entities_infused=answer_infused.entities,
         entities_without={name: one.entities for name, one in without.items() if one.entities is not None},
         found=dict(zip(names, found, strict=True)),
+        written=written_behind(infused, on, off=methods_off),
         off=off,
         changes=mean_share(moved),
-        runaway=runaway_heads(moved, words_without_knowledge(batch, infused.tokenizer)),
-        gates=gates,
+        # attention goes to whatever is written, and no head has lost anything by that
+        runaway=() if writer else runaway_heads(moved, words_without_knowledge(bare, infused.tokenizer)),
+        gates={place: shares[:n_tokens] for place, shares in gates.items()},
         mentions=() if trace is None else _mentions(bases, on, batch, trace),
     )
     return TextReading(about, plain, changed)
@@ -143,7 +148,7 @@ def read(
 
 def annotations_of(infused: Explained, text: str, pair: str | None = None) -> tuple[Annotations, ...]:
     """Return what each source finds in one text or pair."""
-    return _collator(infused).annotate([text], None if pair is None else [pair])[0]
+    return collator_of(infused).annotate([text], None if pair is None else [pair])[0]
 
 
 def _silent(found: Annotations) -> Annotations:
@@ -151,38 +156,24 @@ def _silent(found: Annotations) -> Annotations:
     return Annotations(found.text)
 
 
-def _collator(infused: Explained) -> Collator:
-    longest = longest_input(infused.model, infused.tokenizer)
-    if isinstance(infused, Infused):
-        return infused.collator(max_length=longest)
-    return Collator(infused.tokenizer, infused.sources, max_length=longest)
-
-
-def _batch(
-    infused: Explained, text: str, pair: str | None, rows: Sequence[Sequence[Annotations]]
-) -> tuple[dict[str, Tensor], list[TokenWord]]:
-    """Return a batch that holds one text again and again, each time with other annotations; and the text's words."""
-    examples = [{"text": text, "pair": pair, "annotations": tuple(row)} for row in rows]
-    batch, words = _collator(infused).with_words(examples)
-    return {name: tensor.to(infused.model.device) for name, tensor in batch.items()}, words[0]
-
-
 def _read_plain(
     model: PreTrainedModel,
     batch: Mapping[str, Tensor],
-    words: Sequence[TokenWord],
+    words: Sequence[Sequence[TokenWord]],
     before: TextReading | None,
     sides: tuple[str, str | None],
 ) -> tuple[Sequence[Tensor], Answer]:
     """Return attention and answer without knowledge, from an earlier reading of the same text if there is one."""
-    if before is not None and (before.about.text, before.about.pair) == sides:
+    # a reading that was cut to the tokens that it shares with what was written cannot be cut anew
+    whole = before is not None and before.plain[0].shape[-1] == batch["input_ids"].shape[1]
+    if before is not None and whole and (before.about.text, before.about.pair) == sides:
         known = before.about.answer_plain
         return before.plain, Answer(None if known is None else dict(known), before.about.entities_plain)
     return _run(model, {name: tensor for name, tensor in batch.items() if not name.startswith("knowledge_")}, words)
 
 
 def _run(
-    model: PreTrainedModel, batch: Mapping[str, Tensor], words: Sequence[TokenWord], **options: Any
+    model: PreTrainedModel, batch: Mapping[str, Tensor], words: Sequence[Sequence[TokenWord]], **options: Any
 ) -> tuple[Sequence[Tensor], Answer]:
     """Return the attention of every layer, (heads, seq, seq) each, and the answer."""
     with answering(model), showing_weights(model):  # dropout would blur what is compared
@@ -232,11 +223,17 @@ def _answers_without(
     answers: dict[str, Answer] = {}
     with answering(infused.model):
         for names, of_call, without in calls:
-            batch, words = _batch(infused, text, pair, of_call)
             methods = switches.methods_among(without)
-            out = infused.model(**batch, **({"knowledge_off": methods} if methods else {}))
+            batch, words = batch_of(infused, text, pair, of_call, off=methods)
+            out = infused.model(**batch, **_switched_off(methods, writer_of(infused)))
             answers |= zip(names, read_answers(infused.model, out.logits, words), strict=True)
     return answers
+
+
+def _switched_off(methods: Collection[str], writer: str | None) -> dict[str, Any]:
+    """Return the option of a call that switches methods off; one that writes is switched off in its batch."""
+    in_call = [name for name in methods if name != writer]
+    return {"knowledge_off": in_call} if in_call else {}
 
 
 def _bases_read(infused: Explained, methods_off: Collection[str]) -> dict[int, tuple[str, Any]]:

@@ -61,6 +61,8 @@ class Explanation:
     """Entities that it finds without one source or method, as in `answers_without`."""
     found: Mapping[str, Annotations] = field(default_factory=dict)
     """What each source found in the text, or in both sides of a pair joined (see `types.join_pair`)."""
+    written: str = ""
+    """What a model that reads its knowledge as text finds behind this one."""
     off: tuple[str, ...] = ()
     """Sources that found something, perhaps, but were left out: they have no map and no part in the answer. And methods
     that were left out."""
@@ -148,6 +150,7 @@ class Explanation:
             "entities_infused": _plain_entities(self.entities_infused),
             "entities_without": {name: _plain_entities(found) for name, found in self.entities_without.items()},
             "found": {name: asdict(found) for name, found in self.found.items()},
+            "written": self.written,
             "off": list(self.off),
             "changes": None if self.changes is None else self.changes.round(6).tolist(),
             "runaway": [[layer, head, round(share, 6)] for layer, head, share in self.runaway],

@@ -17,19 +17,19 @@ _WORD_STARTS = ("##", "Ġ", "▁")
 """Marks of tokenizers at the head of a piece."""
 
 
-def token_maps(batch: Mapping[str, Tensor], n_sources: int) -> list[NDArray[np.float64]]:
-    """Return one map (seq, seq + terms) per source."""
+def token_maps(batch: Mapping[str, Tensor], n_sources: int, n_shown: int) -> list[NDArray[np.float64]]:
+    """Return one map (seq, seq + terms) per source, of the first `n_shown` tokens."""
     n_tokens = batch["input_ids"].shape[1]
     boxes, weights = batch["knowledge_boxes"], batch["knowledge_weights"].double()
     maps = draw_maps(boxes, weights, n_channels=n_sources, n_tokens=n_tokens)[0]
-    drawn = [one.cpu().numpy() for one in maps]
+    drawn = [one.cpu().numpy()[:n_shown, :n_shown] for one in maps]
     if "knowledge_terms" not in batch:
         return drawn
     ties, weights = batch["knowledge_ties"], batch["knowledge_tie_weights"].double()
     n_pieces = batch["knowledge_terms"].shape[1]
     for source, of_text in enumerate(drawn):
         beside = draw_ties(ties, weights, n_tokens=n_tokens, n_pieces=n_pieces, source=source)[0]
-        drawn[source] = np.concatenate([of_text, beside.cpu().numpy()], axis=1)
+        drawn[source] = np.concatenate([of_text, beside.cpu().numpy()[:n_shown]], axis=1)
     return drawn
 
 

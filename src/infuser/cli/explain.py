@@ -100,6 +100,8 @@ def _print_found(explanation: Explanation) -> None:
             say(f"  {line}")
         if len(lines) > _MOST_LINES:
             say(f"  and {len(lines) - _MOST_LINES} more")
+    if explanation.written:
+        say(f"written behind the text: {explanation.written}", style="bold")
     if methods := [name for name in explanation.off if name not in explanation.found]:
         say(f"switched off: {', '.join(methods)}", style="bold")
 

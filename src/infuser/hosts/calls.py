@@ -38,7 +38,8 @@ class BatchKnowledge:
 
 
 Read = Callable[[Any, BatchKnowledge], Any]
-"""Encoder and knowledge to a method's part of a call; None if there is nothing for this method."""
+"""Encoder and knowledge to a method's part of a call; None if there is nothing for this method. One that a call cannot
+switch off says why, and what to do instead, in its attribute `always_on`."""
 
 
 @dataclass(slots=True)
@@ -70,6 +71,9 @@ class KnowledgeReader:
             raise InputError(
                 f"There is no method {unknown[0]!r} to switch off: this model has {', '.join(self.readers)}."
             )
+        for name in off:
+            if reason := getattr(self.readers[name], "always_on", None):
+                raise InputError(reason)
         rows = real_tokens(args, kwargs) if given else None
         if rows is None:  # no knowledge, or no tokens: then the host itself says what it needs
             return args, kwargs

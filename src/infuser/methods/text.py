@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from transformers import PreTrainedModel
 
 from infuser.errors import InputError
+from infuser.hosts import BatchKnowledge, add_reader, remove_reader
 from infuser.registry import METHODS
 from infuser.types import OTHER, Annotations, Source, Span, Term, Vocabulary
 
@@ -21,6 +22,18 @@ _SAY_NOTHING = ("", "entity", "word", "phrase", OTHER)
 """Labels that say no more than that there is a mention."""
 _UNSPOKEN = ("", "type", "description")
 """Relations of terms that go without saying."""
+
+
+class WrittenReader:
+    """Reads nothing: what is known stands in the tokens."""
+
+    always_on = (
+        "The method 'text' cannot be switched off in a call: what it wrote is part of the tokens. Make the batch "
+        "without it: infused.collator(writer=None)."
+    )
+
+    def __call__(self, base: PreTrainedModel, batch: BatchKnowledge) -> None:
+        """Return no part of a call."""
 
 
 @METHODS.register("text")
@@ -36,10 +49,12 @@ class Text:
             raise InputError(f"Text(share={self.share!r}) must lie between 0 and 1.")
 
     def attach(self, host: PreTrainedModel, *, sources: Sequence[Source], vocabulary: Vocabulary) -> None:
-        """Leave the host as it is: the collator writes the knowledge."""
+        """Reject calls that switch this method off; else the host stays as it is, for the collator writes."""
+        add_reader(host, "text", WrittenReader())
 
     def detach(self, host: PreTrainedModel) -> None:
-        """Leave the host as it is."""
+        """Take the reader out again."""
+        remove_reader(host, "text")
 
     def write(self, annotations: Sequence[Annotations]) -> list[str]:
         """Return what is known about each mention of a text, one line per mention that something is known about."""

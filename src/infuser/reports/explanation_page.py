@@ -91,7 +91,8 @@ def _found(explanation: Explanation) -> str:
         + "</div>"
         for at, (name, found) in enumerate(explanation.found.items())
     ]
-    return f"<h3>What was found</h3>{panels(figures)}" if figures else ""
+    written = soft(f"Written behind the text: {explanation.written}") if explanation.written else ""
+    return f"<h3>What was found</h3>{panels(figures)}{written}" if figures else ""
 
 
 def _triples(explanation: Explanation) -> str:

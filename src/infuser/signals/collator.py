@@ -222,26 +222,20 @@ class Collator:
 
     def written(self, rows: list[InputRow], found: Sequence[Sequence[Annotations]]) -> list[InputRow]:
         """Return the rows as the encoder reads them: with a writer, what was found stands behind each text."""
+        separator = self.tokenizer.sep_token or "."
+        return [
+            replace(row, pair=text if row.pair is None else f"{row.pair} {separator} {text}") if text else row
+            for row, text in zip(rows, self.written_texts(found), strict=True)
+        ]
+
+    def written_texts(self, found: Sequence[Sequence[Annotations]]) -> list[str]:
+        """Return what the writer puts behind each text; "" where it has nothing to say, or where there is no writer."""
         if self.writer is None:
-            return rows
+            return [""] * len(found)
         lines = [self.writer.write(of_row) for of_row in found]
         spellings = self._spell(line for of_row in lines for line in of_row)
         room = int(self.writer.share * min(self.max_length or _NO_LIMIT, self.tokenizer.model_max_length))
-        return [self._written(row, of_row, spellings, room) for row, of_row in zip(rows, lines, strict=True)]
-
-    def _written(self, row: InputRow, lines: list[str], spellings: Mapping[str, list[int]], room: int) -> InputRow:
-        kept: list[str] = []
-        for line in lines:
-            room -= len(spellings[line]) + 1
-            if room < 0:
-                break
-            kept.append(line)
-        if not kept:
-            return row
-        written = " . ".join(kept)
-        if row.pair is not None:
-            written = f"{row.pair} {self.tokenizer.sep_token or '.'} {written}"
-        return replace(row, pair=written)
+        return [" . ".join(_fitting(of_row, spellings, room)) for of_row in lines]
 
     def knowledge(
         self,
@@ -346,6 +340,17 @@ def _left(gold: Sequence[Any] | None, stays: Sequence[bool]) -> list[Any] | None
 def rows_of(texts: Sequence[str], pairs: Sequence[str | None] | None) -> list[InputRow]:
     """Return the rows of texts and, if given, one pair or None for each."""
     return read_rows(_examples_of(texts, pairs))[0]
+
+
+def _fitting(lines: Sequence[str], spellings: Mapping[str, list[int]], room: int) -> list[str]:
+    """Return the first lines, as many as fit into so many tokens."""
+    kept: list[str] = []
+    for line in lines:
+        room -= len(spellings[line]) + 1
+        if room < 0:
+            break
+        kept.append(line)
+    return kept
 
 
 def _examples_of(texts: Sequence[str], pairs: Sequence[str | None] | None) -> list[dict[str, Any]]:
