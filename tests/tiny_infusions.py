@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Self
 
 import numpy as np
@@ -15,15 +15,17 @@ from transformers import PreTrainedModel
 import infuser
 from infuser import Candidates, EntityVectors, KnowledgeBase
 from infuser.hosts import is_new_weight
-from infuser.methods import Kar, Together, Types
+from infuser.methods import Kam, Kar, Together, Types
 from infuser.methods.together import methods_of
 from infuser.registry import METHODS
-from infuser.types import Annotations, Method, Source
+from infuser.types import Annotations, Link, Method, Source
 
 ENTITY_METHODS = ("kar", "ernie")
 """Methods that read knowledge bases; all others read maps."""
 
 VARIANTS: dict[str, Method] = {
+    "kam-bias": Kam(fusion="bias"),
+    "kam-types": Kam(channels="types"),
     "types-names": Types(vectors="names"),
     "types-both": Types(vectors="both"),
     "types+kar": Together((Types(), Kar())),
@@ -53,6 +55,34 @@ class RepeatsAndTerms(Repeats):
 
     term: str = "glipizide river"
     n_terms: int = 1
+
+
+@dataclass(frozen=True)
+class Kinds:
+    """A source of the tests: every word is of the type of its first letter, equal words are tied by their length."""
+
+    weight: float = 1.0
+
+    def annotate(self, texts: Sequence[str]) -> list[Annotations]:
+        return [self._annotate(found) for found in Repeats(self.weight).annotate(texts)]
+
+    def _annotate(self, found: Annotations) -> Annotations:
+        spans = tuple(replace(span, label=found.text[span.start]) for span in found.spans)
+        links = [replace(link, relation=str(spans[link.source].end - spans[link.source].start)) for link in found.links]
+        links += [Link(place, place, self.weight / 2) for place, span in enumerate(spans) if span.label in "og"]
+        return replace(found, spans=spans, links=tuple(links))
+
+    @property
+    def span_types(self) -> tuple[str, ...]:
+        return ("o", "t")
+
+    @property
+    def relation_types(self) -> tuple[str, ...]:
+        return ("3",)
+
+    @classmethod
+    def tiny(cls) -> Self:
+        return cls()
 
 
 MEANINGS: dict[str, dict[str, float]] = {
@@ -97,8 +127,13 @@ def tiny_base(name: str = "base", *, dim: int = 8, seed: int = 0) -> KnowledgeBa
 
 def sources_for(method: str | Method, *, terms: bool = True) -> list[Source]:
     """Return two sources that a method can read: knowledge bases for those that need entities, else maps."""
-    if reads_entities(method):
+    made = method_called(method) if isinstance(method, str) else method
+    if reads_entities(made):
         return [tiny_base("places"), tiny_base("things", dim=6, seed=1)]
+    if isinstance(made, Kam) and made.channels == "types":
+        return [Kinds(), *tiny_sources(terms=terms)[1:]]
+    if isinstance(made, Kam) and made.fusion == "bias":
+        return tiny_sources(terms=False)  # beside terms it does not take its own way, which is SDPA
     return tiny_sources(terms=terms)
 
 

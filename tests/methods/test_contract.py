@@ -315,6 +315,21 @@ def test_every_new_weight_learns(host: str, head: str, method: str) -> None:
     assert new and learn == new
 
 
+@pytest.mark.parametrize("host", VARIED_HOSTS)
+def test_a_map_of_one_type_learns_from_the_texts_that_hold_this_type_and_from_no_other(host: str) -> None:
+    infused = infuse_tiny(host, method="kam-types", shaken=False)
+    batch = infused.collator()([{"text": KNOWN_TEXT}])
+    loss(infused.model, batch, "encoder").backward()
+    n_kinds = len(infused.vocabulary.types[0]) + len(infused.vocabulary.relations[0])  # of the first of two sources
+    places = batch["knowledge_boxes"][..., 0] * n_kinds + batch["knowledge_kinds"]
+    drawn = set(places[batch["knowledge_weights"] > 0].tolist())
+    for name, weight in infused.model.named_parameters():
+        if name.endswith("knowledge.maps"):
+            assert weight.grad is not None
+            moved = weight.grad.abs().amax(dim=(0, 2, 3)) > 1e-12
+            assert set(moved.nonzero().flatten().tolist()) == drawn and not moved.all()
+
+
 # 5. Save, load, same answer.
 
 CHILD = """

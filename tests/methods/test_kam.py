@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import pytest
 import torch
 from methods.kam_reference import forward
 from miniatures import PAIRS, TEXTS, Repeats, tiny_host, tiny_tokenizer
-from tiny_infusions import RepeatsAndTerms, plain
+from tiny_infusions import Kinds, RepeatsAndTerms, plain
 from tiny_infusions import infuse_tiny as infuse_on
 
 import infuser
@@ -22,7 +21,7 @@ from infuser.hosts import is_new_weight
 from infuser.methods import kam_scores
 from infuser.training import TrainSettings, train
 from infuser.training.steps import parameter_groups
-from infuser.types import Annotations, Link, Vocabulary
+from infuser.types import Vocabulary
 
 OLD = "the old river of the old town"
 PAPER = {name: value for name, value in asdict(infuser.Kam.paper()).items() if value != getattr(infuser.Kam(), name)}
@@ -43,34 +42,6 @@ SETTINGS = {
     "terms for all words": {"term_scope": "text"},
     "the paper's form": PAPER,
 }
-
-
-@dataclass(frozen=True)
-class Kinds:
-    """A source of the tests: every word is of the type of its first letter, equal words are tied by their length."""
-
-    weight: float = 1.0
-
-    def annotate(self, texts: Sequence[str]) -> list[Annotations]:
-        return [self._annotate(found) for found in Repeats(self.weight).annotate(texts)]
-
-    def _annotate(self, found: Annotations) -> Annotations:
-        spans = tuple(replace(span, label=found.text[span.start]) for span in found.spans)
-        links = [replace(link, relation=str(spans[link.source].end - spans[link.source].start)) for link in found.links]
-        links += [Link(place, place, self.weight / 2) for place, span in enumerate(spans) if span.label in "og"]
-        return replace(found, spans=spans, links=tuple(links))
-
-    @property
-    def span_types(self) -> tuple[str, ...]:
-        return ("o", "t")
-
-    @property
-    def relation_types(self) -> tuple[str, ...]:
-        return ("3",)
-
-    @classmethod
-    def tiny(cls) -> Self:
-        return cls()
 
 
 def infuse_tiny(*, n_terms: bool = True, layers: int = 3, sources: object = (), **settings: object) -> infuser.Infused:
