@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
-from miniatures import tiny_host, tiny_tokenizer
+from miniatures import N_POSITIONS, tiny_host, tiny_tokenizer
 
 import infuser
 from infuser import Entities, Graph
@@ -151,6 +151,65 @@ def test_pairs_and_texts_that_are_cut_are_explained_too(host: str, length: int) 
     assert len(whole.about.words) <= len(cut.words) and whole.about.written
     again = read(infused, text, pair, off=["entities"], before=whole)
     assert again.about.words == cut.words and again.about.answer_plain == cut.answer_plain
+
+
+LONG = " ".join(["the pharmacy in Bern"] * 60)
+wordy = pytest.mark.parametrize(
+    ("share", "source"),
+    [
+        (0.25, names()),
+        (0.8, Entities({"glipizide": "the old drug", "pharmacy": "the old shop", "Bern": "the old city"})),
+    ],
+    ids=["a little", "much"],
+)
+
+
+@pytest.mark.parametrize(
+    ("text", "pair"),
+    [("buy glipizide", LONG), (f"buy glipizide {LONG}", "the old town"), (f"glipizide {LONG}", LONG)],
+    ids=["long pair", "long text", "both long"],
+)
+@wordy
+@pytest.mark.parametrize("host", ["bert", "roberta", "albert", "modernbert"])
+def test_a_long_input_is_cut_and_never_what_is_written(
+    host: str, share: float, source: Entities, text: str, pair: str
+) -> None:
+    model, tokenizer = tiny_host(host, "sequence-classification"), tiny_tokenizer(host)
+    infused = infuser.infuse(model, [Text(share=share), Types()], sources=[source], tokenizer=tokenizer)
+    written = explain(infused, text, pair).written
+    mentions = source.annotate([text])[0].spans[:1]
+    batch, [[(start, end)]] = infused.collator().place([{"text": text, "pair": pair}], [mentions])
+    ids, alone = batch["input_ids"][0], tokenizer("the", f"the {tokenizer.sep_token} {written}")["input_ids"]
+    n_written = len(alone) - len(tokenizer("the", "the")["input_ids"])
+    assert written and ids[-n_written - 1 :].tolist() == alone[-n_written - 1 :]
+    assert N_POSITIONS - 2 <= len(ids) <= N_POSITIONS, "no room is wasted"
+    assert tokenizer.decode(ids[start:end]).strip().lower() == "glipizide"
+    assert (batch["knowledge_spans"][0, :, 3] <= len(ids) - n_written).all(), "nothing is found in there"
+
+
+@pytest.mark.parametrize("text", [LONG, "glipizide"])
+def test_a_text_alone_is_cut_as_the_tokenizer_cuts_it(text: str) -> None:
+    infused = infuse()
+    expected = infused.tokenizer(text, explain(infused, text).written, truncation="longest_first")
+    assert infused.batch([text])["input_ids"].tolist() == [expected["input_ids"]]
+
+
+@wordy
+def test_a_tokenizer_that_cuts_on_the_left_keeps_what_is_written_too(share: float, source: Entities) -> None:
+    tokenizer = tiny_tokenizer("bert", truncation_side="left")
+    infused = infuser.infuse(tiny_host("bert"), Text(share=share), sources=[source], tokenizer=tokenizer)
+    for pair in (None, "the old town", LONG):
+        ids = infused.batch([f"glipizide {LONG}"], None if pair is None else [pair])["input_ids"][0].tolist()
+        [written] = infused.collator().written_texts([source.annotate([f"glipizide {LONG}"])])
+        last = tokenizer(written, add_special_tokens=False)["input_ids"]
+        assert written and ids[-len(last) - 1 : -1] == last
+
+
+def test_clients_that_cut_shorter_keep_what_is_written_too() -> None:
+    infused = infuse()
+    read = infused.reading_tokenizer()(["glipizide"], [LONG], return_tensors="pt", max_length=40)
+    ids = read["input_ids"][0].tolist()
+    assert len(ids) == 40 and "[SEP] glipizide : drug" in infused.tokenizer.decode(ids)
 
 
 def test_entities_are_read_at_their_words_in_every_row() -> None:

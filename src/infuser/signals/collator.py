@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Self
 
 import torch
@@ -13,6 +12,7 @@ from transformers import BatchEncoding, PreTrainedTokenizerBase
 
 from infuser.errors import InputError
 from infuser.signals.align import Aligned, Range, align, token_ranges
+from infuser.signals.appending import append_text, hide_appended, most_appended
 from infuser.signals.candidates import bases_among, candidate_tensors, read_golds
 from infuser.signals.examples import InputRow, read_labels, read_rows, tokenizer_inputs
 from infuser.signals.tags import Tags, TokenWord, token_words
@@ -127,7 +127,7 @@ class Collator:
         if not self.sources:
             return {}, self._tokenize(rows)
         found, golds = self.find(rows, examples if n_choices is None else ())
-        encoding = self._tokenize(self.written(rows, found))
+        encoding = self._tokenize(self.written(rows, found, self.limit))
         return self.knowledge(rows, found, encoding, golds), encoding
 
     def with_words(self, examples: Sequence[Mapping[str, Any]]) -> tuple[dict[str, Tensor], list[list[TokenWord]]]:
@@ -193,10 +193,15 @@ class Collator:
                 )
         return found
 
+    @property
+    def limit(self) -> int | None:
+        """The longest input in tokens; None if there is no limit."""
+        if self.max_length is None and self.tokenizer.model_max_length < _NO_LIMIT:
+            return int(self.tokenizer.model_max_length)
+        return self.max_length
+
     def _tokenize(self, rows: list[InputRow]) -> BatchEncoding:
-        limit = self.max_length
-        if limit is None and self.tokenizer.model_max_length < _NO_LIMIT:
-            limit = self.tokenizer.model_max_length
+        limit = self.limit
         if limit is not None:
             n_special = self.tokenizer.num_special_tokens_to_add(pair=any(row.pair is not None for row in rows))
             if limit <= n_special:
@@ -210,6 +215,7 @@ class Collator:
             return_attention_mask=True,
             return_offsets_mapping=True,
         )
+        hide_appended(encoding, rows)
         return encoding
 
     def find(
@@ -220,21 +226,29 @@ class Collator:
         golds = {base.name: read_golds(examples, base.name) for base in self._bases.values()}
         return (found, golds) if self._epoch is None else self._drawn(found, golds, **self._epoch)
 
-    def written(self, rows: list[InputRow], found: Sequence[Sequence[Annotations]]) -> list[InputRow]:
-        """Return the rows as the encoder reads them: with a writer, what was found stands behind each text."""
-        separator = self.tokenizer.sep_token or "."
+    def written(
+        self, rows: list[InputRow], found: Sequence[Sequence[Annotations]], limit: int | None
+    ) -> list[InputRow]:
+        """Return the rows as the encoder reads them: with a writer, what was found stands behind each text.
+
+        limit: to how many tokens the rows will be cut; texts and pairs then make room, so that no knowledge is cut off.
+        """
         return [
-            replace(row, pair=text if row.pair is None else f"{row.pair} {separator} {text}") if text else row
-            for row, text in zip(rows, self.written_texts(found), strict=True)
+            append_text(self.tokenizer, row, text, limit) if text else row
+            for row, text in zip(rows, self.written_texts(found, limit), strict=True)
         ]
 
-    def written_texts(self, found: Sequence[Sequence[Annotations]]) -> list[str]:
-        """Return what the writer puts behind each text; "" where it has nothing to say, or where there is no writer."""
+    def written_texts(self, found: Sequence[Sequence[Annotations]], limit: int | None = None) -> list[str]:
+        """Return what the writer puts behind each text; "" where it has nothing to say, or where there is no writer.
+
+        limit: longest input in tokens, of which the writer takes its share; None takes that of the collator.
+        """
         if self.writer is None:
             return [""] * len(found)
         lines = [self.writer.write(of_row) for of_row in found]
         spellings = self._spell(line for of_row in lines for line in of_row)
-        room = int(self.writer.share * min(self.max_length or _NO_LIMIT, self.tokenizer.model_max_length))
+        limit = limit or self.limit or _NO_LIMIT
+        room = min(int(self.writer.share * limit), most_appended(self.tokenizer, limit))
         return [" . ".join(_fitting(of_row, spellings, room)) for of_row in lines]
 
     def knowledge(

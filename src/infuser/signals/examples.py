@@ -33,6 +33,8 @@ class InputRow:
     pair: str | None = None
     annotations: tuple[Annotations, ...] | None = None
     """What the sources found; None if they have not annotated it yet."""
+    appended_at: int | None = None
+    """Where in `pair` begins what was appended to the input; None if nothing was."""
 
     @property
     def joined(self) -> str:

@@ -16,6 +16,7 @@ from torch.nn.functional import pad
 from transformers import BatchEncoding, PreTrainedTokenizerBase
 
 from infuser.errors import InputError
+from infuser.signals.appending import hide_appended
 from infuser.signals.collator import Collator, no_terms, rows_of
 from infuser.signals.examples import InputRow, tokenizer_inputs
 
@@ -38,15 +39,14 @@ class _ReadsKnowledge:
         want_offsets = options.pop("return_offsets_mapping", False)
         defaults = {"padding": True, "truncation": True, "max_length": collator.max_length}
         options = {**defaults, **options, "return_tensors": None, "return_offsets_mapping": True}
-        written = collator.written(rows, found)
         if collator.writer is not None and options.get("return_overflowing_tokens") and options["truncation"] is True:
             options["truncation"] = "only_first"  # what is written stands behind every part of a long text
         limit = options["max_length"] if options["truncation"] in (True, "longest_first") else None
+        written = collator.written(rows, found, limit)
         inputs = tokenizer_inputs(collator.tokenizer, written, limit)
         encoding = super().__call__(inputs, **options)  # type: ignore[misc]
         sources_of = encoding.get("overflow_to_sample_mapping", range(len(rows)))
-        if "special_tokens_mask" in encoding:
-            _mark_written(encoding, [rows[i].pair is None and written[i].pair is not None for i in sources_of])
+        hide_appended(encoding, [written[i] for i in sources_of])
         knowledge = collator.knowledge([rows[i] for i in sources_of], [found[i] for i in sources_of], encoding, golds)
         if knowledge:
             n_tokens = len(encoding["input_ids"][0])
@@ -105,14 +105,6 @@ def follow_padding(places: Tensor, length: Tensor, rows: Tensor) -> Tensor:
     added = rows.shape[1] - length.to(rows.device)
     on_the_left = added * rows[:, -1]  # whoever pads ends either with padding or, padding on the left, with a token
     return places + on_the_left.view(-1, *[1] * (places.dim() - 1))
-
-
-def _mark_written(encoding: BatchEncoding, rows: Sequence[bool]) -> None:
-    """Mark the second segment of some rows as special tokens: what was written there is not of the text."""
-    for place, is_written in enumerate(rows):
-        if is_written:
-            pairs = zip(encoding["special_tokens_mask"][place], encoding.sequence_ids(place), strict=True)
-            encoding["special_tokens_mask"][place] = [int(mask or segment == 1) for mask, segment in pairs]
 
 
 def _rows(text: Any, text_pair: Any) -> list[InputRow]:
