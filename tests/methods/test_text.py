@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import torch
 from miniatures import N_POSITIONS, tiny_host, tiny_tokenizer
+from tiny_infusions import shake
 
 import infuser
 from infuser import Entities, Graph
@@ -15,7 +16,7 @@ from infuser.analysis.explain import explain, read
 from infuser.analysis.explanation import Explanation
 from infuser.analysis.predict import answer
 from infuser.errors import InputError
-from infuser.methods import Text, Types
+from infuser.methods import Kam, Text, Types
 from infuser.types import Annotations, Link, Span, Term
 
 TEXT = "glipizide from the pharmacy in Bern"
@@ -233,6 +234,16 @@ def test_an_explanation_switches_it_off_beside_another_method() -> None:
     explanation = explain(infused, TEXT, off=["text"])
     assert explanation.written == "" and explanation.answer_infused == explain(alone, TEXT).answer_infused
     assert explain(infused, TEXT).answers_without["text"] == pytest.approx(explanation.answer_infused)
+
+
+def test_heads_that_run_away_are_reported_where_nothing_was_written() -> None:
+    infused = infuse([Text(), Kam(limit="off")], [Entities({"Bern": "city", "pharmacy": "entity"})])
+    for seed in range(20):
+        shake(infused.model, seed=seed)
+    wrote, silent = "Bern lies near the old bridge", "the pharmacy lies near the old bridge"
+    assert explain(infused, wrote).written and explain(infused, wrote).runaway == ()
+    assert explain(infused, wrote, off=["text"]).warning
+    assert not explain(infused, silent).written and explain(infused, silent).warning
 
 
 @pytest.mark.parametrize("method", [Text(), [Text(), Types()]], ids=["alone", "beside types"])

@@ -12,7 +12,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from infuser.analysis.answers import Answer, answers_texts, read_answers
-from infuser.analysis.explain_inputs import batch_of, collator_of, n_shared, writer_of, written_behind
+from infuser.analysis.explain_inputs import TextBatch, batch_of, collator_of, n_shared
 from infuser.analysis.explained import Explained, Switches
 from infuser.analysis.explanation import ROUNDING, Explanation
 from infuser.analysis.head_changes import mean_share, runaway_heads, share_moved, words_without_knowledge
@@ -27,7 +27,6 @@ from infuser.methods.kar import KarLayer
 from infuser.methods.together import methods_of, name_of
 from infuser.methods.types import watching_gates
 from infuser.signals.candidates import bases_among
-from infuser.signals.tags import TokenWord
 from infuser.types import Annotations, HasBases
 
 Layer = int | Literal["strongest"]
@@ -96,31 +95,28 @@ def read(
     if found is None:
         found = annotations_of(infused, text, pair)
     on = tuple(_silent(one) if name in off else one for name, one in zip(names, found, strict=True))
-    batch, words = batch_of(infused, text, pair, [on], off=methods_off)
-    bare, bare_words = batch, words
-    writer = writer_of(infused)
-    if writer is not None:
-        bare, bare_words = batch_of(infused, text, pair, [on], bare=True)
+    batch = batch_of(infused, text, pair, [on], off=methods_off)
+    bare = batch_of(infused, text, pair, [on], bare=True)
     bases = _bases_read(infused, methods_off)
     trace = Trace() if bases else None
-    plain, answer_plain = _read_plain(infused.model, bare, bare_words, before, (text, pair))
+    plain, answer_plain = _read_plain(infused.model, bare, before, (text, pair))
     changed, answer_infused = plain, answer_plain
-    options = _switched_off(methods_off, writer)
     without: dict[str, Answer] = {}
     gates: dict[str, list[float | None]] = {}
     if names:
-        given = options if trace is None else {**options, "knowledge_trace": trace}
+        options = {} if trace is None else {"knowledge_trace": trace}
         with watching_gates(infused.model) as gates:
-            changed, answer_infused = _run(infused.model, batch, words, **given)
+            changed, answer_infused = _run(infused.model, batch, **options)
         without = _answers_without(infused, text, pair, on, switches, off)
     # what is written stands behind the text: the tokens before it are the same with knowledge and without
-    n_tokens = n_shared(bare["input_ids"][0], batch["input_ids"][0])
+    n_tokens = n_shared(bare.ids, batch.ids)
     plain, changed = ([layer[:, :n_tokens, :n_tokens] for layer in layers] for layers in (plain, changed))
-    maps = dict(zip(names, token_maps(bare, len(names), n_tokens), strict=True)) if names else {}
-    terms = bare.get("knowledge_terms")
+    maps = dict(zip(names, token_maps(bare.tensors, len(names), n_tokens), strict=True)) if names else {}
+    terms = bare.tensors.get("knowledge_terms")
     moved = share_moved(plain, changed)
+    (written,) = batch.written
     about = Explanation(
-        words=token_labels(infused.tokenizer, text, pair, bare["input_ids"][0])[:n_tokens],
+        words=token_labels(infused.tokenizer, text, pair, bare.ids)[:n_tokens],
         terms=[] if terms is None else list(infused.tokenizer.convert_ids_to_tokens(terms[0].tolist())),
         maps={name: drawn for name, drawn in maps.items() if name not in off},
         plain=_attention(plain, -1, None),
@@ -135,13 +131,13 @@ def read(
         entities_infused=answer_infused.entities,
         entities_without={name: one.entities for name, one in without.items() if one.entities is not None},
         found=dict(zip(names, found, strict=True)),
-        written=written_behind(infused, on, off=methods_off),
+        written=written,
         off=off,
         changes=mean_share(moved),
-        # attention goes to whatever is written, and no head has lost anything by that
-        runaway=() if writer else runaway_heads(moved, words_without_knowledge(bare, infused.tokenizer)),
+        # attention to written tokens is not a runaway head
+        runaway=() if written else runaway_heads(moved, words_without_knowledge(bare.tensors, infused.tokenizer)),
         gates={place: shares[:n_tokens] for place, shares in gates.items()},
-        mentions=() if trace is None else _mentions(bases, on, batch, trace),
+        mentions=() if trace is None else _mentions(bases, on, batch.tensors, trace),
     )
     return TextReading(about, plain, changed)
 
@@ -158,27 +154,25 @@ def _silent(found: Annotations) -> Annotations:
 
 def _read_plain(
     model: PreTrainedModel,
-    batch: Mapping[str, Tensor],
-    words: Sequence[Sequence[TokenWord]],
+    bare: TextBatch,
     before: TextReading | None,
     sides: tuple[str, str | None],
 ) -> tuple[Sequence[Tensor], Answer]:
     """Return attention and answer without knowledge, from an earlier reading of the same text if there is one."""
-    # a reading that was cut to the tokens that it shares with what was written cannot be cut anew
-    whole = before is not None and before.plain[0].shape[-1] == batch["input_ids"].shape[1]
+    # a truncated reading cannot be reused
+    whole = before is not None and before.plain[0].shape[-1] == len(bare.ids)
     if before is not None and whole and (before.about.text, before.about.pair) == sides:
         known = before.about.answer_plain
         return before.plain, Answer(None if known is None else dict(known), before.about.entities_plain)
-    return _run(model, {name: tensor for name, tensor in batch.items() if not name.startswith("knowledge_")}, words)
+    tokens = {name: tensor for name, tensor in bare.tensors.items() if not name.startswith("knowledge_")}
+    return _run(model, replace(bare, tensors=tokens))
 
 
-def _run(
-    model: PreTrainedModel, batch: Mapping[str, Tensor], words: Sequence[Sequence[TokenWord]], **options: Any
-) -> tuple[Sequence[Tensor], Answer]:
+def _run(model: PreTrainedModel, batch: TextBatch, **options: Any) -> tuple[Sequence[Tensor], Answer]:
     """Return the attention of every layer, (heads, seq, seq) each, and the answer."""
     with answering(model), showing_weights(model):  # dropout would blur what is compared
-        out = model(**batch, output_attentions=True, **options)
-        said = read_answers(model, out.logits, words)[0] if answers_texts(model) else Answer()
+        out = model(**batch.tensors, output_attentions=True, **batch.options, **options)
+        said = read_answers(model, out.logits, batch.words)[0] if answers_texts(model) else Answer()
     return [of_layer[0] for of_layer in out.attentions], said
 
 
@@ -223,17 +217,10 @@ def _answers_without(
     answers: dict[str, Answer] = {}
     with answering(infused.model):
         for names, of_call, without in calls:
-            methods = switches.methods_among(without)
-            batch, words = batch_of(infused, text, pair, of_call, off=methods)
-            out = infused.model(**batch, **_switched_off(methods, writer_of(infused)))
-            answers |= zip(names, read_answers(infused.model, out.logits, words), strict=True)
+            batch = batch_of(infused, text, pair, of_call, off=switches.methods_among(without))
+            out = infused.model(**batch.tensors, **batch.options)
+            answers |= zip(names, read_answers(infused.model, out.logits, batch.words), strict=True)
     return answers
-
-
-def _switched_off(methods: Collection[str], writer: str | None) -> dict[str, Any]:
-    """Return the option of a call that switches methods off; one that writes is switched off in its batch."""
-    in_call = [name for name in methods if name != writer]
-    return {"knowledge_off": in_call} if in_call else {}
 
 
 def _bases_read(infused: Explained, methods_off: Collection[str]) -> dict[int, tuple[str, Any]]:

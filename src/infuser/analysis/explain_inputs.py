@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from torch import Tensor
@@ -16,10 +17,22 @@ from infuser.signals.tags import TokenWord
 from infuser.types import Annotations, WritesText
 
 
-def writer_of(infused: Explained) -> str | None:
-    """Return the name of the method that writes knowledge behind the text; None if there is none."""
-    methods = methods_of(infused.method) if isinstance(infused, Infused) else ()
-    return next((name_of(one) for one in methods if isinstance(one, WritesText)), None)
+@dataclass(frozen=True, slots=True)
+class TextBatch:
+    """One text again and again, each time with other annotations."""
+
+    tensors: dict[str, Tensor]
+    words: list[list[TokenWord]]
+    """The words of each row."""
+    written: list[str]
+    """What a method wrote behind each row; "" where nothing was written."""
+    options: dict[str, Any]
+    """Options of the call that switch methods off."""
+
+    @property
+    def ids(self) -> Tensor:
+        """The token ids of the first row, (seq,)."""
+        return self.tensors["input_ids"][0]
 
 
 def collator_of(infused: Explained, **options: Any) -> Collator:
@@ -38,26 +51,24 @@ def batch_of(
     *,
     off: Collection[str] = (),
     bare: bool = False,
-) -> tuple[dict[str, Tensor], list[list[TokenWord]]]:
-    """Return a batch that holds one text again and again, each time with other annotations; and the words of each row.
+) -> TextBatch:
+    """Return a batch that holds one text again and again, each time with other annotations.
 
-    off: methods that are switched off; one that writes knowledge then writes nothing.
+    off: methods that are switched off: one that writes knowledge writes nothing, others are left out of the call.
     bare: write nothing, and hold what was found as tensors whatever the method.
     """
-    options = {**_silence(infused, off, bare=bare), **({"tensors": True} if bare else {})}
-    examples = [{"text": text, "pair": pair, "annotations": tuple(row)} for row in rows]
-    batch, words = collator_of(infused, **options).with_words(examples)
-    return {name: tensor.to(infused.model.device) for name, tensor in batch.items()}, words
-
-
-def written_behind(infused: Explained, found: Sequence[Annotations], *, off: Collection[str] = ()) -> str:
-    """Return what a method writes behind a text in which this was found; "" if none writes anything."""
-    (text,) = collator_of(infused, **_silence(infused, off)).written_texts([found])
-    return text
-
-
-def _silence(infused: Explained, off: Collection[str], *, bare: bool = False) -> dict[str, Any]:
-    return {"writer": None} if bare or writer_of(infused) in off else {}
+    methods = methods_of(infused.method) if isinstance(infused, Infused) else ()
+    writers = {name_of(one) for one in methods if isinstance(one, WritesText)}
+    in_call = [name for name in off if name not in writers]
+    silence = {"writer": None} if bare or writers.intersection(off) else {}
+    collator = collator_of(infused, **silence, **({"tensors": True} if bare else {}))
+    batch, words = collator.with_words([{"text": text, "pair": pair, "annotations": tuple(row)} for row in rows])
+    return TextBatch(
+        {name: tensor.to(infused.model.device) for name, tensor in batch.items()},
+        words,
+        collator.written_texts(rows),
+        {"knowledge_off": in_call} if in_call else {},
+    )
 
 
 def n_shared(one: Tensor, other: Tensor) -> int:
