@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from miniatures import tiny_host, tiny_tokenizer
 
-from infuser import Graph, Kam, TrainSettings
+from infuser import Correlation, Entities, Graph, Kam, TrainSettings
 from infuser.comparing import Comparison, compare
 from infuser.errors import InputError
 from infuser.experiments.arm import Arm
 from infuser.experiments.cell import Cell
-from infuser.experiments.data import Data
+from infuser.experiments.data import Data, can_write
 from infuser.training import StepReport
 
 TERMS = {"glipizide": "drug", "aare": "river", "zurich": "city", "codeine": "drug", "rhone": "river", "basel": "city"}
@@ -83,12 +83,39 @@ def test_a_comparison_has_a_table_a_verdict_a_page_and_a_best_arm(trial: Trial, 
 
 
 def test_the_same_knowledge_as_text_is_an_arm_of_every_comparison(trial: Trial) -> None:
+    graph = Graph([(term, "is a", topic) for term, topic in TERMS.items()], n_terms=1)
+    trial = replace(trial, arm=Arm(Kam(), [graph]))
     found = trial.compare(text=True)
     assert list(found.results) == ["plain", "kam", "text", "placebo"]
     assert found.results["text"][0]["extra_weights"] == 0
     assert ("kam", "text") in [(one.arm, one.against) for one in found.statistics.differences]
     mine = compare(trial.checkpoint, [trial.arm, Arm("text", trial.arm.sources, name="mine")], trial.data, seeds=1)
     assert list(mine.results) == ["plain", "kam", "mine", "placebo"], "one is enough"
+
+
+def test_where_nothing_can_be_written_there_is_no_arm_that_reads_text(
+    trial: Trial, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    said = "No text arm: the sources provide neither types nor terms."
+    silent = replace(trial, arm=Arm(Kam(), [Entities(list(TERMS))]))
+    with caplog.at_level("INFO", logger="infuser"):
+        found = silent.compare(text=True, placebo=False)
+    assert list(found.results) == ["plain", "kam"] and found.notes == (said,)
+    assert said in found.table() and said in found.to_html(tmp_path / "page.html").read_text() and said in caplog.text
+    mine = Arm("text", silent.arm.sources, name="mine")
+    asked = compare(silent.checkpoint, [silent.arm, mine], silent.data, seeds=1, settings=silent.settings)
+    assert list(asked.results) == ["plain", "kam", "mine", "placebo"] and said not in asked.table()
+
+
+def test_whether_anything_can_be_written_is_seen_in_the_training_texts() -> None:
+    texts = [{"text": f"the river {number}"} for number in range(1000)] + [{"text": "buy glipizide"}] * 10
+    assert can_write(texts, [Entities({"glipizide": "drug"})])
+    assert not can_write(texts, [Entities({"codeine": "drug"})]) and not can_write(texts, [Entities(["river"])])
+    assert not can_write([], [Entities({"glipizide": "drug"})])
+    choices = [{"text": ["the river", "buy glipizide"], "pair": "a shop"}]
+    assert can_write(choices, [Entities({"glipizide": "drug"})])
+    ties = {("river", "glipizide"): 0.5}
+    assert not can_write(texts, [Correlation(ties)]) and can_write(texts, [Correlation(ties, n_terms=1)])
 
 
 def test_without_a_folder_nothing_is_kept(trial: Trial) -> None:

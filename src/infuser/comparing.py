@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import tempfile
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
@@ -15,7 +16,7 @@ import numpy as np
 from infuser.errors import InputError
 from infuser.experiments.arm import Arm, Host
 from infuser.experiments.cell import Cell, Result, Setup
-from infuser.experiments.data import Data
+from infuser.experiments.data import NOTHING_TO_WRITE, Data, can_write
 from infuser.experiments.rules import rule_sentences
 from infuser.experiments.run import run
 from infuser.experiments.run_folder import Results
@@ -28,6 +29,8 @@ from infuser.reports.table import markdown_table
 from infuser.stats import comparison as statistics
 from infuser.stats.metrics import Metric
 from infuser.training import TrainSettings
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -42,6 +45,8 @@ class Comparison:
     folder: Path
     groups: Sequence[Any] | None = None
     """Groups of test examples that are not independent; intervals over examples draw whole groups."""
+    notes: tuple[str, ...] = ()
+    """What was left out, in sentences."""
 
     @cached_property
     def statistics(self) -> statistics.ArmStatistics:
@@ -101,8 +106,8 @@ class Comparison:
         return load(folder) if is_infused(folder) else open_plain(str(folder))[0]
 
     def table(self) -> str:
-        """Return a Markdown table of the arms with the verdicts below it, and what rules reach without an encoder."""
-        return "\n".join([markdown_table(self.statistics), *(f"{one}\n" for one in self.rules)])
+        """Return a Markdown table of the arms; below it verdicts, what rules reach without an encoder, and notes."""
+        return "\n".join([markdown_table(self.statistics), *(f"{one}\n" for one in (*self.rules, *self.notes))])
 
     @property
     def rules(self) -> list[str]:
@@ -114,7 +119,7 @@ class Comparison:
         """Write a page with verdicts, scores, what rules reach and curves; `details` go to `write_report`."""
         curves = {f"{arm.name}, dev {self.data.metric}": self._curve(arm.name) for arm in self.arms}
         details.setdefault("curves", {name: curve for name, curve in curves.items() if curve})
-        details.setdefault("notes", self.rules)
+        details.setdefault("notes", [*self.rules, *self.notes])
         details.setdefault("settings", {"seeds": len(self.results[self.arms[0].name]), "scored": self.data.scored})
         return write_report(path, title=title, comparison=self.statistics, **details)
 
@@ -149,18 +154,25 @@ def compare(
     """Train every arm with every seed on the same data, beside the plain encoder, knowledge as text, and a placebo.
 
     The plain arm comes first and is added if it is missing; so is an arm that reads the knowledge of the first infused
-    one as text, unless `text=False`, and the placebo of that arm, unless `placebo=False`. `data` may be a table with
-    the columns text and label. With `out`, finished cells are kept, a stopped comparison resumes, and the model of each
-    arm's first seed is saved. `progress` is called with each cell and the `StepReport` of its training, at its end with
-    None.
+    one as text, unless `text=False` or its sources provide nothing to write, and the placebo of that arm, unless
+    `placebo=False`. `data` may be a table with the columns text and label. With `out`, finished cells are kept, a
+    stopped comparison resumes, and the model of each arm's first seed is saved. `progress` is called with each cell and
+    the `StepReport` of its training, at its end with None.
     """
-    listed = _complete([arms] if isinstance(arms, Arm) else list(arms), text=text, placebo=placebo)
+    given = [arms] if isinstance(arms, Arm) else list(arms)
     data = data if isinstance(data, Data) else Data.from_table(data)
     numbers = list(range(seeds)) if isinstance(seeds, int) else list(seeds)
     if data.golds() is None:
         raise InputError("The test examples have no labels to compare the answers with. Give labelled ones.")
     if not numbers:
         raise InputError("A comparison needs at least one seed; two or more give an interval.")
+    infused = [arm for arm in given if arm.method is not None]
+    notes: tuple[str, ...] = ()
+    text = text and not any(isinstance(arm.method, Text) for arm in infused)
+    if text and infused and not can_write(data.train, infused[0].sources, cache):
+        text, notes = False, (NOTHING_TO_WRITE,)
+        _log.info(NOTHING_TO_WRITE)
+    listed = _complete(given, text=text, placebo=placebo)
     setups = {arm.name: Setup(Host(str(checkpoint)), arm, data, settings or TrainSettings()) for arm in listed}
     described = {name: setup.describe() for name, setup in setups.items()}
     cells = [
@@ -188,7 +200,7 @@ def compare(
             result = store.read(cell)
             assert result is not None
             results[cell.method].append(result)
-    return Comparison(data, tuple(listed), results, folder, groups)
+    return Comparison(data, tuple(listed), results, folder, groups, notes)
 
 
 def _open(setup: Setup, seed: int, results: Sequence[Result], made: dict[str, Any]) -> Setup:
@@ -201,7 +213,7 @@ def _complete(arms: list[Arm], *, text: bool, placebo: bool) -> list[Arm]:
     infused = [arm for arm in arms if arm.method is not None]
     if not any(not arm.shuffled for arm in infused):
         raise InputError("No arm has knowledge. Give at least one, as in Arm(Kam(), sources=[...]).")
-    if text and not any(isinstance(arm.method, Text) for arm in infused):
+    if text:
         infused.append(infused[0].as_text())
     if placebo and not any(arm.shuffled for arm in infused):
         infused.append(infused[0].placebo())

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -16,7 +17,7 @@ from infuser.analysis.explanation import Explanation
 from infuser.comparing import Comparison, compare
 from infuser.experiments.arm import Arm
 from infuser.experiments.cell import Cell
-from infuser.experiments.data import Data
+from infuser.experiments.data import Data, can_write
 from infuser.files import write_whole
 from infuser.knowledge.correlation.store import CorrelationStore
 from infuser.knowledge.counting import Counting
@@ -65,12 +66,12 @@ class Demo:
 
     @property
     def n_arms(self) -> int:
-        """How many arms are trained; term correlation ties words and says nothing that could be written."""
-        return 4 if self._says_something else 3
+        """How many arms are trained; the text arm only where the sources provide something to write."""
+        return 4 if self._writes else 3
 
-    @property
-    def _says_something(self) -> bool:
-        return not isinstance(self.arm.sources[0], Correlation)
+    @cached_property
+    def _writes(self) -> bool:
+        return can_write(self.task.train, self.arm.sources)
 
     @property
     def rule(self) -> str:
@@ -96,7 +97,7 @@ class Demo:
             Data.from_examples(self.task.train, self.task.dev, self.task.test, labels=LABELS),
             seeds=seeds,
             settings=self.settings,
-            text=self._says_something,
+            text=self._writes,
             out=self.out,
             workers=workers or min(n_cores, 4),
             groups=[example["term"] for example in self.task.test],
@@ -133,7 +134,7 @@ class Demo:
 
     def _facts(self) -> dict[str, str]:
         """Return what the report says about the task, and about the graph only if it is used."""
-        if self._says_something:
+        if isinstance(self.arm.sources[0], Graph):
             return {**self.task.facts, "without an encoder": self.rule}
         about_graph = ("graph", "link")
         kept = {

@@ -71,7 +71,7 @@ def test_runs_of_two_seeds_get_a_verdict_against_baseline_and_placebo(diagnosed:
     assert all(len(arm.per_seed) == 2 for arm in found.comparison.arms)
     assert found.comparison.arms[1].mean > found.comparison.arms[0].mean + 0.2  # the graph knows what training did not
     told = " ".join(result.output.split())
-    assert "There is no arm text: the sources give mentions no types and no terms" in told
+    assert "No text arm: the sources provide neither types nor terms." in told
     assert found.sentence in told and "over 2 seeds" in found.sentence and "rarest entity" in told
 
 
@@ -171,7 +171,7 @@ def test_runs_that_read_their_knowledge_as_text_have_no_such_arm_beside_them(
     run_command("diagnose", speaking("run", "--method", "text", "--epochs", 1), *SMALL, "--out", tmp_path)
     found = Diagnosis.from_json((tmp_path / "diagnosis.json").read_text(encoding="utf-8"))
     assert found.comparison is not None and [arm.name for arm in found.comparison.arms] == ["plain", "text", "placebo"]
-    assert not any("text run" in note or "no arm text" in note for note in found.notes)
+    assert not any("text run" in note or "No text arm" in note for note in found.notes)
     assert found.explanations[0].written == "glipizide: is a pharmacy"
 
 

@@ -256,6 +256,25 @@ def annotate_part(
     ]
 
 
+NOTHING_TO_WRITE = "No text arm: the sources provide neither types nor terms."
+"""Said where `can_write` finds nothing."""
+_N_READ = 300
+"""In how many training examples `can_write` looks."""
+
+
+def can_write(train: Sequence[Example], sources: Sequence[Source] = (), cache: Path | None = None) -> bool:
+    """Return whether sources find anything in training examples that `Text` can write; some hundred are looked at.
+
+    Examples with annotations are taken as they are; others are annotated by the sources.
+    """
+    from infuser.methods import Text
+
+    some = train[:: -(-len(train) // _N_READ)] if train else []
+    if not all("annotations" in example for example in some):
+        some = annotate_part(some, sources, cache)
+    return any(Text().write(found) for example in some for found in rows_of(example))
+
+
 def shuffle_part(examples: Sequence[Example], *, seed: int) -> list[Example]:
     """Return annotated examples, each with the knowledge of another; a choice gets that of the same choice."""
     moved: list[list[tuple[Annotations, ...]]] = [[] for _ in examples]

@@ -29,12 +29,11 @@ from infuser.analysis.explain import explain
 from infuser.analysis.explanation import Explanation
 from infuser.errors import CheckpointError, InputError
 from infuser.experiments.arm import PLACEBO, PLAIN, TEXT
-from infuser.experiments.data import shuffle_part
+from infuser.experiments.data import NOTHING_TO_WRITE, can_write, shuffle_part
 from infuser.experiments.train import TrainedRun
 from infuser.hosts.checkpoints import find_checkpoint
 from infuser.hosts.loading import load_model
 from infuser.infused import Infused, load
-from infuser.methods import Text
 from infuser.opening import open_plain, plain_collator
 from infuser.sources.naming import source_names
 from infuser.stats.comparison import ArmScores, compare_arms
@@ -48,9 +47,6 @@ SHARES = (0.1, 0.2, 0.3, 0.4, 0.5)
 """Shares of entities that are taken for others."""
 _N_EXPLAINED = 2
 """So many of the mended examples are explained, and of the spoilt ones."""
-_NOTHING_TO_WRITE = (
-    "There is no arm text: the sources give mentions no types and no terms that could be written behind a text."
-)
 _NO_TEXT_RUN = (
     "Not every infused run has its text run, the same knowledge written behind the texts, so that arm is left out. The "
     "same command without --no-training trains it."
@@ -90,13 +86,13 @@ def diagnose(
     arms = sort_runs([Path(run) for run in runs])
     tested = read_data(arms, data, frequencies, cache=cache, coverage=coverage)
     text = text and arms.method != TEXT
-    writes = text and any(Text().write(example["annotations"]) for example in tested.train)
+    writes = text and can_write(tested.train)
     if not writes:
         arms.text.clear()
     smaller = complete(arms, sizes, text=writes, training=training, cache=cache, report=report, progress=progress)
     found = _examine(arms, smaller, tested, shares, report)
     if text and found.comparison is not None and TEXT not in arms.compared():
-        found = replace(found, notes=[*found.notes, _NO_TEXT_RUN if writes else _NOTHING_TO_WRITE])
+        found = replace(found, notes=[*found.notes, _NO_TEXT_RUN if writes else NOTHING_TO_WRITE])
     return replace(
         found,
         notes=_notes(found, arms, tested, data, frequencies, n_smaller=len(smaller)),
