@@ -55,8 +55,8 @@ def test_a_model_that_reads_its_knowledge_as_text_tells_what_was_written(checkpo
     infused.save(tmp_path / "model")
     command = ("explain", tmp_path / "model", "--text", "Bern lies on the Aare")
     told = run_command(*command, "--layer", "strongest", "--out", tmp_path).output
-    assert "written behind the text: bern: city" in told and "Largest changes of attention" in told
-    assert "Written behind the text: bern: city" in (tmp_path / "explanation.html").read_text(encoding="utf-8")
+    assert "written behind the text: Bern: city" in told and "Largest changes of attention" in told
+    assert "Written behind the text: Bern: city" in (tmp_path / "explanation.html").read_text(encoding="utf-8")
     left_out = run_command(*command, "--off", "entities", "--out", tmp_path).output
     assert "written behind" not in left_out and "did not change the attention" in left_out
 

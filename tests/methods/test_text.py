@@ -42,11 +42,21 @@ def test_each_mention_says_its_type_and_then_its_terms_with_their_relations() ->
         (Link(0, 0),),
         (Term("diabetes", ((1, 1.0),), "treats"), Term("drug", ((1, 1.0),), "type"), Term("small", ((0, 1.0),))),
     )
-    assert Text().write([found]) == ["glipizide: drug; treats diabetes", "bern: city; small"]
+    assert Text().write([found]) == ["glipizide: drug; treats diabetes", "Bern: city; small"]
 
 
 def test_a_mention_about_which_nothing_is_known_is_not_written() -> None:
-    assert Text().write(names().annotate([TEXT])) == ["glipizide: drug", "bern: city"]
+    assert Text().write(names().annotate([TEXT])) == ["glipizide: drug", "Bern: city"]
+
+
+def test_a_name_is_written_as_the_text_spells_it_first() -> None:
+    found = names().annotate(["the city of BERN, Bern in short, near bern"])
+    assert Text().write(found) == ["BERN: city"]
+    infused = infuser.infuse(tiny_host("roberta"), Text(), sources=[names()], tokenizer=tiny_tokenizer("roberta"))
+    ids = infused.batch(["in Bern"])["input_ids"][0].tolist()
+    pieces = infused.tokenizer(" Bern", add_special_tokens=False)["input_ids"][-2:]
+    places = [place for place in range(len(ids)) if ids[place : place + 2] == pieces]
+    assert len(places) == 2, "a cased host reads the same pieces in the text and behind it"
 
 
 def test_sources_say_what_they_know_about_one_mention_in_one_line() -> None:

@@ -49,7 +49,7 @@ class Text:
             raise InputError(f"Text(share={self.share!r}) must lie between 0 and 1.")
 
     def attach(self, host: PreTrainedModel, *, sources: Sequence[Source], vocabulary: Vocabulary) -> None:
-        """Reject calls that switch this method off; else the host stays as it is, for the collator writes."""
+        """Register a reader that rejects `knowledge_off='text'`; the collator does the writing."""
         add_reader(host, "text", WrittenReader())
 
     def detach(self, host: PreTrainedModel) -> None:
@@ -63,13 +63,15 @@ class Text:
             for source, found in enumerate(annotations)
             for place, span in enumerate(found.spans)
         )
-        said: dict[str, dict[str, None]] = {}
+        said: dict[str, tuple[str, dict[str, None]]] = {}
         for _, _, source, place in mentions:
             found = annotations[source]
             span = found.spans[place]
             name = found.text[span.start : span.end]
-            said.setdefault(name.lower(), {}).update(dict.fromkeys(_facts(span, found.terms, place)))
-        return [f"{name}: {'; '.join(facts)}" for name, facts in said.items() if facts]
+            # spelled as the text spells it first, so that a cased host reads the same pieces in both places
+            _, facts = said.setdefault(name.lower(), (name, {}))
+            facts.update(dict.fromkeys(_facts(span, found.terms, place)))
+        return [f"{name}: {'; '.join(facts)}" for name, facts in said.values() if facts]
 
 
 def _facts(span: Span, terms: Sequence[Term], place: int) -> Iterator[str]:
