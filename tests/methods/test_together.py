@@ -14,7 +14,7 @@ from torch import Tensor
 import infuser
 from infuser import Arm, Ernie, Kam, Kar, Types
 from infuser.errors import HostError, InputError, SourceError
-from infuser.methods import Together
+from infuser.methods import Text, Together
 from infuser.methods.together import describe, name_of
 from infuser.types import Method
 
@@ -123,6 +123,47 @@ def test_settings_of_all_methods_are_saved_and_loaded(tmp_path: Path) -> None:
     assert again.vocabulary == infused.vocabulary
     batch = infused.batch(["Bern lies on the river"])
     assert torch.equal(states(again, batch), states(infused, batch))
+
+
+WITH_TEXT = [(Text(share=0.5), Kam()), (Types(), Text(share=0.5))]
+
+
+@pytest.mark.parametrize("methods", WITH_TEXT, ids=lambda pair: name_of(Together(pair)))
+@hosts
+def test_knowledge_as_text_beside_another_method_is_saved_and_taken_out(
+    host: str, methods: tuple[Method, Method], tmp_path: Path
+) -> None:
+    source, texts = infuser.Entities({"Bern": "city", "river": "water"}), ["Bern lies on the river", "the old town"]
+    tokenizer, fresh = tiny_tokenizer(host), tiny_host(host)
+    infused = infuser.infuse(tiny_host(host), methods, sources=source, tokenizer=tokenizer)
+    shake(infused.model)
+    batch = infused.batch(texts)
+    assert batch["input_ids"].shape[1] > tokenizer(texts, padding=True, return_tensors="pt")["input_ids"].shape[1]
+    assert (states(infused, batch) - states(infused, plain(batch))).abs().max() > 1e-3
+    infused.save(tmp_path / "saved")
+    again = infuser.load(tmp_path / "saved")
+    assert again.method == Together(methods)
+    repeated = again.batch(texts)
+    assert repeated.keys() == batch.keys() and all(torch.equal(repeated[name], batch[name]) for name in batch)
+    assert torch.equal(states(again, repeated), states(infused, batch))
+    model = infused.detach()
+    assert list(model.state_dict()) == list(fresh.state_dict()) and hooks(model) == hooks(fresh)
+    assert model.config._attn_implementation == fresh.config._attn_implementation
+    assert torch.equal(states(infused, plain(batch)), answer(fresh, plain(batch)))
+
+
+@pytest.mark.parametrize("methods", WITH_TEXT, ids=lambda pair: name_of(Together(pair)))
+def test_knowledge_as_text_is_taken_out_alone_and_leaves_the_other_method(methods: tuple[Method, Method]) -> None:
+    infused = infuse_tiny("bert", method=Together(methods))
+    batch = infused.collator(writer=None)(examples("encoder"))
+    [text] = [one for one in methods if isinstance(one, Text)]
+    [other] = [one for one in methods if one is not text]
+    before = states(infused, batch)
+    text.detach(infused.model)
+    assert torch.equal(states(infused, batch), before)
+    text.attach(infused.model, sources=infused.sources, vocabulary=infused.vocabulary)
+    other.detach(infused.model)
+    assert torch.equal(states(infused, batch), states(infused, plain(batch)))
 
 
 @pytest.mark.parametrize("methods", [(), (Kam(),), (Kam(), Kam(alpha=0.5)), (Types(), Together((Types(), Kam())))])

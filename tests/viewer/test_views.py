@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Self
+from pathlib import Path
+from typing import Any, Self
 
 import numpy as np
 import pytest
@@ -17,12 +18,13 @@ from infuser import Kam
 from infuser.analysis.explain import explain
 from infuser.errors import InputError
 from infuser.infused import Infused
-from infuser.methods import Types
+from infuser.methods import Text, Types
 from infuser.relations.encoders import Encoder
 from infuser.relations.extraction import extract
 from infuser.sources import Entities
 from infuser.sources.naming import source_names
 from infuser.types import Annotations, Source
+from infuser.viewer.opening import open_view
 from infuser.viewer.request import ViewRequest
 from infuser.viewer.views import InfusedView, RelationsView, SampleText, warm_up
 
@@ -68,6 +70,24 @@ def test_several_methods_have_switches_beside_those_of_the_sources() -> None:
     assert [one["name"] for one in view.about()["methods"]] == ["types", "kam"]
     assert view.about()["methods"][1]["about"] == "KAM: knowledge-assisted attention maps."
     assert view.see(ViewRequest(KNOWN_TEXT, off=frozenset(["kam"]))).off == ("kam",)
+
+
+@pytest.mark.parametrize("method", [Text(), [Types(), Text()]], ids=["alone", "beside types"])
+def test_a_model_that_reads_its_knowledge_as_text_can_be_opened_and_answers(
+    method: Any, tmp_path: Path, make_client: Callable[..., Any]
+) -> None:
+    host, tokenizer = tiny_host("bert", "sequence-classification"), tiny_tokenizer("bert")
+    infused = infuser.infuse(host, method, sources=[Entities({"river": "water"})], tokenizer=tokenizer)
+    infused.save(tmp_path / "model")
+    view = open_view(str(tmp_path / "model"))
+    assert view.about()["kind"] == ("text" if isinstance(method, Text) else "types+text")
+    seen = view.see(ViewRequest("the old river", "the town", layer="strongest"))
+    assert seen.to_dict() == explain(infused, "the old river", "the town", layer="strongest").to_dict()
+    assert seen.written == "river: water" and seen.answer_infused != seen.answer_plain
+    shown = make_client(view).post("/api/see", json={"text": "the old river", "pair": "the town"}).json()["parts"]
+    assert "Written behind the text: river: water" in str(shown)
+    silent = view.see(ViewRequest("the old river", "the town", off=frozenset(["entities"])))
+    assert silent.written == "" and silent.answer_infused == silent.answer_plain == seen.answer_plain
 
 
 def test_sources_are_asked_once_about_a_text_and_few_texts_are_remembered(view: InfusedView) -> None:
