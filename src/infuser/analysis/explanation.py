@@ -62,7 +62,7 @@ class Explanation:
     found: Mapping[str, Annotations] = field(default_factory=dict)
     """What each source found in the text, or in both sides of a pair joined (see `types.join_pair`)."""
     written: str = ""
-    """What a model that reads its knowledge as text finds behind this one."""
+    """Text that the method appended to the input."""
     off: tuple[str, ...] = ()
     """Sources that found something, perhaps, but were left out: they have no map and no part in the answer. And methods
     that were left out."""

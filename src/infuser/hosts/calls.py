@@ -38,8 +38,8 @@ class BatchKnowledge:
 
 
 Read = Callable[[Any, BatchKnowledge], Any]
-"""Encoder and knowledge to a method's part of a call; None if there is nothing for this method. One that a call cannot
-switch off says why, and what to do instead, in its attribute `always_on`."""
+"""Encoder and knowledge to a method's part of a call; None if there is nothing for this method. Optional
+attribute `always_on`: error message for readers that a call cannot switch off."""
 
 
 @dataclass(slots=True)

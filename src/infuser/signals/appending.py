@@ -30,7 +30,7 @@ def append_text(tokenizer: PreTrainedTokenizerBase, row: InputRow, text: str, li
     sizes = [len(of_side) for of_side in ends]
     # once, or again where a tokenizer takes more pieces for a text that is cut
     while (excess := _n_tokens(tokenizer, joined) - limit) > 0 and any(sizes):
-        sizes = _longest_first(*sizes, max(0, sum(sizes) - excess))
+        sizes = _longest_first(sizes, max(0, sum(sizes) - excess))
         text_end, pair_end = (of_side[size - 1] if size else 0 for of_side, size in zip(ends, sizes, strict=True))
         cut = replace(row, text=row.text[:text_end], pair=None if row.pair is None else row.pair[:pair_end])
         joined = _joined(tokenizer, cut, text)
@@ -73,7 +73,8 @@ def _n_tokens(tokenizer: PreTrainedTokenizerBase, row: InputRow) -> int:
     return len(tokenizer(row.text, row.pair, verbose=False)["input_ids"])
 
 
-def _longest_first(first: int, second: int, total: int) -> list[int]:
+def _longest_first(sizes: Sequence[int], total: int) -> list[int]:
     """Return the sizes of two texts cut to so many tokens in all, as tokenizers cut a pair: the longer one first."""
+    first, second = sizes
     short = min(first, second, total // 2)
     return [short, total - short] if first <= second else [total - short, short]
