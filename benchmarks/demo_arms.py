@@ -1,11 +1,12 @@
-"""The demo's task in full: five seeds, plain trained out (two seeds), and what an answer costs with each arm.
+"""The demo's task in full: five seeds, plain trained out (three seeds), and what an answer costs with each arm.
 
 `infuser demo` gives each run about two minutes, in which the plain encoder is not trained out. Here it also trains for
-as long as its dev score rises. Beside `Types` and `Text`, which the demo compares, stands KAM with terms. The cost of
-an answer is that of the 600 test pairs, annotated before, as batches of 32 (those of `Text` are longer): the arms take
-turns, and the fastest round of each counts. Training is in 16 bits (bf16), for all arms alike; finished cells are kept.
+as long as its dev score rises. Beside `Types` and `Text`, which the demo compares, stand KAM with terms and `Types` and
+KAM together. The cost of an answer is that of the 600 test pairs, annotated before, as batches of 32 (those of `Text`
+are longer): the arms take turns, and the fastest round of each counts. Training is in 16 bits (bf16), for all arms
+alike; finished cells are kept.
 
-    python benchmarks/demo_arms.py               # about an hour on two cores
+    python benchmarks/demo_arms.py               # half an hour on two cores
     python benchmarks/demo_arms.py --no-cost     # train only; costs want an idle machine
 """
 
@@ -42,6 +43,7 @@ def arms(sources: Any) -> list[Arm]:
         Arm(Text(), sources, name="text"),
         types.placebo(),
         Arm(Kam(channels="types"), sources, name="kam terms"),
+        Arm([Types(vectors="names"), Kam(channels="types")], sources, name="types+kam"),
     ]
 
 
@@ -96,7 +98,7 @@ def main() -> None:
     }
     found = compare(encoder, arms(job.arm.sources), settings=settings, out=RUN / "arms", **shared)
     longer = replace(settings, **TRAINED_OUT)
-    few = {**shared, "seeds": min(given.seeds, 2)}
+    few = {**shared, "seeds": min(given.seeds, 3)}
     trained_out = compare(encoder, [arms(job.arm.sources)[1]], settings=longer, out=RUN / "longer", **few)
     kept = {
         "about": about("torch"),
