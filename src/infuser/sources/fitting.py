@@ -38,7 +38,7 @@ class LabelCounts:
 
     @property
     def best(self) -> str | None:
-        """The gold label that coincides most often, of equal ones the first by the alphabet; None: there is none."""
+        """The most frequent gold label, ties broken alphabetically; None without any."""
         return min(self.n_gold, key=lambda one: (-self.n_gold[one], one), default=None)
 
     @property
