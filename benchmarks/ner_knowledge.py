@@ -131,6 +131,7 @@ def main() -> None:
     options.add_argument("--workers", type=int, default=2)
     options.add_argument("--graph", type=Path, default=RUN / "graph", help="built when missing")
     options.add_argument("--pilot", action="store_true")
+    options.add_argument("--title", default="", help="keep the results beside earlier ones of the same size")
     chosen = options.parse_args()
     names = chosen.graph.with_name("names")
     build_knowledge(chosen.graph, names)
@@ -163,7 +164,7 @@ def main() -> None:
             progress=report,
         )
         print(f"\n{size} sentences, {found.data.scored}\n\n{found.table()}", flush=True)
-        kept[size] = summed_up(found, settings)
+        kept[f"{size}, {chosen.title}" if chosen.title else size] = summed_up(found, settings)
         if not chosen.pilot:
             write_result(RESULT, kept)
 
