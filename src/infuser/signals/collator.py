@@ -11,19 +11,17 @@ from torch import Tensor
 from transformers import BatchEncoding, PreTrainedTokenizerBase
 
 from infuser.errors import InputError
-from infuser.signals.align import Aligned, Range, align, token_ranges
+from infuser.signals.align import Range, align, token_ranges
 from infuser.signals.appending import append_text, hide_appended, most_appended
 from infuser.signals.candidates import bases_among, candidate_tensors, read_golds
 from infuser.signals.examples import InputRow, read_labels, read_rows, tokenizer_inputs
 from infuser.signals.tags import Tags, TokenWord, token_words
+from infuser.signals.terms import Speller, padded, term_tensors
 from infuser.sources.storage import annotate_checked
 from infuser.types import Annotations, DrawsPerEpoch, Method, Source, Span, Vocabulary, WritesText, keep_spans
 
 _NO_LIMIT = 1_000_000
 """Transformers writes 1e30 where a tokenizer knows no longest sequence; nothing real is longer than this."""
-
-_MOST_SPELLINGS = 100_000
-"""Terms whose token ids are cached; beyond that the cache starts empty again."""
 
 
 class Collator:
@@ -77,7 +75,7 @@ class Collator:
         self.max_length = max_length
         self.max_term_tokens = max_term_tokens
         self.pad_to_multiple_of = pad_to_multiple_of
-        self._spellings: dict[str, list[int]] = {}
+        self._spell = Speller(tokenizer)
         self._bases = bases_among(self.sources)
         self._epoch: dict[str, int] | None = None
         self._tags: Tags | None = None
@@ -85,7 +83,7 @@ class Collator:
     def with_tags(self, tags: Tags) -> Self:
         """Return a collator that makes `labels` of the `entities` of each example: one tag per word."""
         tagging = copy.copy(self)
-        tagging._spellings, tagging._tags = self._spellings, tags
+        tagging._tags = tags
         return tagging
 
     def for_epoch(self, epoch: int, *, seed: int = 0) -> Self:
@@ -94,12 +92,8 @@ class Collator:
         Our loop calls it by itself. Epochs count from 0, and `seed` is that of the training run.
         """
         drawing = copy.copy(self)
-        drawing._spellings = self._spellings  # a copy would spell all terms again
         drawing._epoch = {"epoch": epoch, "seed": seed}
         return drawing
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_spellings": {}}  # workers fill their own
 
     def __call__(self, examples: Sequence[Mapping[str, Any]]) -> dict[str, Tensor]:
         """Return the batch of these examples."""
@@ -246,10 +240,10 @@ class Collator:
         if self.writer is None:
             return [""] * len(found)
         lines = [self.writer.write(of_row) for of_row in found]
-        spellings = self._spell(line for of_row in lines for line in of_row)
+        self._spell(line for of_row in lines for line in of_row)  # in one call for all rows
         limit = limit or self.limit or _NO_LIMIT
         room = min(int(self.writer.share * limit), most_appended(self.tokenizer, limit))
-        return [" . ".join(_fitting(of_row, spellings, room)) for of_row in lines]
+        return [" . ".join(self._spell.fitting(of_row, room)) for of_row in lines]
 
     def knowledge(
         self,
@@ -266,12 +260,12 @@ class Collator:
             for i, (row, of_row) in enumerate(zip(rows, found, strict=True))
         ]
         knowledge = {
-            "knowledge_boxes": _long([one.boxes for one in aligned], (-1, 0, 0, 0, 0)),
-            "knowledge_weights": torch.tensor(_padded([one.weights for one in aligned], 0.0), dtype=torch.float32),
-            "knowledge_kinds": _long([one.kinds for one in aligned], 0),
-            "knowledge_spans": _long([one.spans for one in aligned], (0, 0, 0, 0)),
+            "knowledge_boxes": padded([one.boxes for one in aligned], (-1, 0, 0, 0, 0)),
+            "knowledge_weights": padded([one.weights for one in aligned], 0.0),
+            "knowledge_kinds": padded([one.kinds for one in aligned], 0),
+            "knowledge_spans": padded([one.spans for one in aligned], (0, 0, 0, 0)),
         }
-        knowledge |= self._terms(aligned)
+        knowledge |= term_tensors(aligned, self._spell, max_tokens=self.max_term_tokens)
         for place, base in self._bases.items():
             of_base, ranges = [of_row[place] for of_row in found], [one.ranges[place] for one in aligned]
             knowledge |= candidate_tensors(base, of_base, ranges, golds[base.name])
@@ -292,53 +286,6 @@ class Collator:
                 golds[base.name] = [_left(*of_text) for of_text in zip(gold, stays, strict=True)]
         return list(zip(*columns, strict=True)), golds
 
-    def _terms(self, aligned: Sequence[Aligned]) -> dict[str, Tensor]:
-        """Return the tensors of the terms of a batch; none if there are no terms."""
-        spellings = self._spell(term for one in aligned for term in one.terms)
-        placed = [self._place_terms(one, spellings) for one in aligned]
-        if not any(ids for ids, _, _ in placed):
-            return {}
-        ids, ties, weights = zip(*placed, strict=True)
-        return {
-            "knowledge_terms": _long(ids, 0),
-            "knowledge_ties": _long(ties, (0, 0, 0, 0, 0, 0)),
-            "knowledge_tie_weights": torch.tensor(_padded(weights, 0.0), dtype=torch.float32),
-        }
-
-    def _place_terms(
-        self, aligned: Aligned, spellings: Mapping[str, list[int]]
-    ) -> tuple[list[int], list[tuple[int, ...]], list[float]]:
-        """Return the token ids of an example's terms, which tokens are tied to which of them, and the ties' weights."""
-        ids: list[int] = []
-        places: dict[int, tuple[int, int]] = {}
-        for place, term in enumerate(aligned.terms):
-            pieces = spellings[term]  # whole terms only: half a word says something else
-            if pieces and len(ids) + len(pieces) <= self.max_term_tokens:
-                places[place] = (len(ids), len(ids) + len(pieces))
-                ids += pieces
-        ties, weights = [], []
-        for (*tied, place), weight in zip(aligned.ties, aligned.tie_weights, strict=True):
-            if place in places:
-                ties.append((*tied, *places[place]))
-                weights.append(weight)
-        return ids, ties, weights
-
-    def _spell(self, terms: Iterable[str]) -> dict[str, list[int]]:
-        """Return the token ids of terms, from the cache or, all new ones in one call, from the tokenizer."""
-        if len(self._spellings) > _MOST_SPELLINGS:
-            self._spellings = {}  # not cleared: another thread may be reading the old one
-        cache = self._spellings
-        wanted = list(dict.fromkeys(terms))
-        new = [term for term in wanted if term not in cache]
-        if new:
-            # the space makes the first piece one that begins a word, for byte-level BPE and SentencePiece
-            spelled = self.tokenizer([f" {term.strip()}" for term in new], add_special_tokens=False, truncation=False)
-            unknown = self.tokenizer.unk_token_id
-            for term, ids in zip(new, spelled["input_ids"], strict=True):
-                readable = bool(term.strip()) and any(piece != unknown for piece in ids)
-                cache[term] = list(ids) if readable else []
-        return {term: cache[term] for term in wanted}
-
 
 def _left(gold: Sequence[Any] | None, stays: Sequence[bool]) -> list[Any] | None:
     """Return what the mentions that stay mean."""
@@ -356,38 +303,9 @@ def rows_of(texts: Sequence[str], pairs: Sequence[str | None] | None) -> list[In
     return read_rows(_examples_of(texts, pairs))[0]
 
 
-def _fitting(lines: Sequence[str], spellings: Mapping[str, list[int]], room: int) -> list[str]:
-    """Return the first lines, as many as fit into so many tokens."""
-    kept: list[str] = []
-    for line in lines:
-        room -= len(spellings[line]) + 1
-        if room < 0:
-            break
-        kept.append(line)
-    return kept
-
-
 def _examples_of(texts: Sequence[str], pairs: Sequence[str | None] | None) -> list[dict[str, Any]]:
     texts = [texts] if isinstance(texts, str) else texts
     pairs = [pairs] if isinstance(pairs, str) else pairs
     if pairs is not None and len(pairs) != len(texts):
         raise InputError(f"There are {len(texts)} texts but {len(pairs)} pairs. Give one pair (or None) per text.")
     return [{"text": text, "pair": None if pairs is None else pairs[i]} for i, text in enumerate(texts)]
-
-
-def no_terms(n_texts: int) -> dict[str, Tensor]:
-    """Return the tensors of texts without any term."""
-    return {
-        "knowledge_terms": torch.zeros(n_texts, 1, dtype=torch.long),
-        "knowledge_ties": torch.zeros(n_texts, 1, 6, dtype=torch.long),
-        "knowledge_tie_weights": torch.zeros(n_texts, 1),
-    }
-
-
-def _long(rows: Sequence[Sequence[Any]], filler: Any) -> Tensor:
-    return torch.tensor(_padded(rows, filler), dtype=torch.long)
-
-
-def _padded(rows: Sequence[Sequence[Any]], filler: Any) -> list[list[Any]]:
-    longest = max(1, *map(len, rows))
-    return [[*row, *[filler] * (longest - len(row))] for row in rows]

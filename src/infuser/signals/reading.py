@@ -17,8 +17,9 @@ from transformers import BatchEncoding, PreTrainedTokenizerBase
 
 from infuser.errors import InputError
 from infuser.signals.appending import hide_appended
-from infuser.signals.collator import Collator, no_terms, rows_of
+from infuser.signals.collator import Collator, rows_of
 from infuser.signals.examples import InputRow, tokenizer_inputs
+from infuser.signals.terms import no_terms
 
 
 class _ReadsKnowledge:
