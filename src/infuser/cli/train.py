@@ -17,10 +17,24 @@ from infuser.words import counted
 @option_groups
 def train(
     checkpoint: Checkpoint,
-    data: Annotated[Path, argument("Training examples: .csv, .tsv, .jsonl, .json or .parquet; for ner also CoNLL.")],
+    data: Annotated[
+        str,
+        argument(
+            "Training examples: .csv, .tsv, .jsonl, .json or .parquet, for ner also CoNLL; or datasets:NAME[,CONFIG]."
+        ),
+    ],
     out: Annotated[Path, option("Folder for the model, the record of the run and its checkpoints.")],
-    dev: Annotated[Path | None, option("Examples that choose the epochs.", default="a tenth of the data")] = None,
-    test: Annotated[Path | None, option("Examples to score once, at the end.", default="none")] = None,
+    dev: Annotated[
+        str | None,
+        option(
+            "Examples that choose the epochs: a file, or a split of datasets:NAME.",
+            metavar="FILE|SPLIT",
+            default="the split validation, else a tenth of the data",
+        ),
+    ] = None,
+    test: Annotated[
+        str | None, option("Examples to score once, at the end, likewise.", metavar="FILE|SPLIT", default="none")
+    ] = None,
     task: Annotated[
         Literal["table", "ner"], option("What is learned: a label for each text, or the entities in it (ner).")
     ] = "table",
@@ -57,6 +71,7 @@ def train(
       infuser train minilm train.csv --dev dev.csv --plain --out runs/plain
       infuser train minilm train.csv --method kar --candidates c --vectors v ...
       infuser train minilm train.conll --task ner --entities drugs.tsv --out runs/ner
+      infuser train minilm datasets:NAME --task ner --test test --plain ...
     """
     if plain and (placebo or knowledge.select is not None):
         raise InputError(f"--plain has no knowledge, so it excludes {'--placebo' if placebo else '--select'}.")

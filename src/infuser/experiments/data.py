@@ -9,7 +9,7 @@ from typing import Any, Self
 
 from infuser.errors import InputError
 from infuser.experiments.arm import Arm, select_sources
-from infuser.experiments.own_data import TableTask, task_of_examples, task_of_files
+from infuser.experiments.own_data import Parts, TableTask, find_parts, task_of_examples, task_of_parts
 from infuser.experiments.placebo import shuffle
 from infuser.files import digest_of
 from infuser.signals.examples import InputRow, read_rows
@@ -33,8 +33,8 @@ class Data:
     test: list[Example]
     scored: str = "test"
     """Which split `test` is; "dev" if there is no other, so that the examples that chose the epochs are scored."""
-    files: Mapping[str, Path | None] = field(default_factory=dict, compare=False)
-    """The files that it was read from, if it was."""
+    files: Parts = field(default_factory=dict, compare=False)
+    """The files or splits that it was read from, if it was."""
 
     @classmethod
     def from_task(
@@ -71,9 +71,11 @@ class Data:
         """Read tables with the columns text, label and perhaps pair; or with `task="ner"`, texts with entities.
 
         Without `dev`, a stratified tenth of the training rows is held out by the data seed. Without `test`, dev is
-        scored. `n_train` keeps so many training rows, labels in proportion.
+        scored. `n_train` keeps so many training rows, labels in proportion. `train` may be `datasets:NAME` or
+        `datasets:NAME,CONFIG`: then dev and test name splits of it, and dev is its validation split if it has one.
         """
-        of_files = task_of_files(task, train, dev, test, columns, metric, seed)
+        files = find_parts(train, dev, test)
+        of_files = task_of_parts(task, files, columns, metric, seed)
         rows, held = of_files.read("train"), of_files.read("dev")
         if n_train is not None:
             n_labels = len(set(of_files.strata(rows) or ()))
@@ -82,9 +84,6 @@ class Data:
                     f"{n_train} training examples were asked for, but there are {len(rows)} of {n_labels} labels. Give "
                     f"a number from {max(n_labels, 1)} to {len(rows)}."
                 )
-        files = {"data": Path(train), "dev": None if dev is None else Path(dev)}
-        if test is not None:
-            files["test"] = Path(test)
         scored = held if test is None else of_files.read("test")
         return cls(
             of_files,

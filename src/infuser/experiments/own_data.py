@@ -1,4 +1,4 @@
-"""The tasks of data of your own: files named one by one, and examples in memory."""
+"""The tasks of data of your own: files named one by one, a name of the datasets library, and examples in memory."""
 
 from __future__ import annotations
 
@@ -7,43 +7,63 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
+from infuser.errors import InputError
 from infuser.tables.examples import Columns
 from infuser.tasks.base import Task, class_options
 from infuser.tasks.ner import Ner
+from infuser.tasks.official import DatasetSplit, dataset_splits, is_datasets_name
 from infuser.tasks.tabular import Table, usual_metrics
 
 TableTask: TypeAlias = Literal["table", "ner"]
-"""Tasks on files of your own: labels of texts, or entities in them."""
+"""Tasks on data of your own: labels of texts, or entities in them."""
+Parts: TypeAlias = Mapping[str, Path | DatasetSplit | None]
+"""Where "data" (the training examples), "dev" and "test" are read from; None is held out, and test may be missing."""
 
 
-def task_of_files(
-    kind: TableTask,
-    train: str | Path,
-    dev: str | Path | None,
-    test: str | Path | None,
-    columns: Columns | None,
-    metric: str | None,
-    seed: int,
-) -> Table | Ner:
-    """Return the task that reads these files; without a dev file, it is held out of the training examples."""
-    parts: dict[str, Any] = {
-        "train": Path(train).name,
-        "dev": None if dev is None else str(Path(dev).absolute()),
-        "test": None if test is None else str(Path(test).absolute()),
+def find_parts(train: str | Path, dev: str | Path | None, test: str | Path | None) -> Parts:
+    """Return files as paths; if train is `datasets:NAME`, dev and test name splits of it, see `dataset_splits`."""
+    names = [None if one is None else str(one) for one in (dev, test)]
+    if is_datasets_name(str(train)):
+        return dataset_splits(str(train), dev=names[0], test=names[1])
+    for name in names:
+        if name is not None and is_datasets_name(name):
+            raise InputError(
+                f"{name!r} is a name of the datasets library, but the training examples are the file {str(train)!r}. "
+                "Give files for all parts, or the name for the training examples: --dev and --test name its splits."
+            )
+    files = {"data": Path(train), "dev": None if dev is None else Path(dev)}
+    return files if test is None else {**files, "test": Path(test)}
+
+
+def task_of_parts(kind: TableTask, parts: Parts, columns: Columns | None, metric: str | None, seed: int) -> Table | Ner:
+    """Return the task that reads these parts; without a dev part, it is held out of the training examples."""
+    train = parts["data"]
+    assert train is not None
+    data, first = (train.dataset, train.split) if isinstance(train, DatasetSplit) else (str(train.parent), train.name)
+    names: dict[str, Any] = {
+        "train": first,
+        "dev": _name_of(parts["dev"]),
+        "test": _name_of(parts.get("test")),
         "held_out": ("dev",),
         "seed": seed,
     }
     if kind == "ner":
-        return Ner(str(Path(train).parent), **parts, metric=metric)
+        return Ner(data, **names, metric=metric)
     columns = columns or Columns(label="label")
     return Table(
-        str(Path(train).parent),
-        **parts,
+        data,
+        **names,
         text=columns.text,
         pair=columns.pair,
         label=columns.label or "label",
         metric=metric,
     )
+
+
+def _name_of(part: Path | DatasetSplit | None) -> str | None:
+    if isinstance(part, DatasetSplit):
+        return part.split
+    return None if part is None else str(part.absolute())
 
 
 @dataclass(frozen=True)

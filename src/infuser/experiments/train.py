@@ -20,6 +20,7 @@ from infuser.processes import is_first_process
 from infuser.sources.naming import source_names
 from infuser.tables.examples import Columns
 from infuser.tables.rows import digest_of_file
+from infuser.tasks.official import DatasetSplit
 from infuser.tasks.splitting import DATA_SEED
 from infuser.training import StepReport, TrainResult, TrainSettings
 
@@ -35,11 +36,11 @@ class TrainJob:
 
     checkpoint: str
     arm: Arm
-    table: Path
-    """The training examples."""
-    dev: Path | None = None
-    """The examples that choose the epochs; None holds out a stratified tenth of the training examples."""
-    test: Path | None = None
+    table: str | Path
+    """The training examples: a file, or `datasets:NAME`, of which dev and test name splits."""
+    dev: str | Path | None = None
+    """The examples that choose the epochs; None takes the validation split of a name, else a stratified tenth."""
+    test: str | Path | None = None
     """The examples that are scored once, at the end; None scores dev."""
     columns: Columns = field(default_factory=lambda: Columns(label="label"))
     n_train: int | None = None
@@ -97,11 +98,8 @@ class TrainJob:
         }
 
     def files(self) -> dict[str, Any]:
-        """Return paths and digests of the files that are read, and where the checkpoint lies."""
-        about: dict[str, Any] = {
-            name: None if path is None else {"path": str(path.absolute()), "sha256": digest_of_file(path)}
-            for name, path in self.data.files.items()
-        }
+        """Return paths and digests of the files that are read, or names and splits, and where the checkpoint lies."""
+        about: dict[str, Any] = {name: _describe(part) for name, part in self.data.files.items()}
         place = Path(self.origin or self.checkpoint)
         about["checkpoint"] = str(place.absolute()) if place.exists() else str(self.origin or self.checkpoint)
         return about
@@ -115,7 +113,9 @@ class TrainJob:
         progress: bool | Callable[[StepReport], None] = False,
     ) -> TrainResult:
         """Train into the folder, or resume there, and keep the model and the record."""
-        cell = Cell(self.checkpoint, self.arm.name, self.table.stem, self.settings.seed, made_with=self.made_with())
+        cell = Cell(
+            self.checkpoint, self.arm.name, Path(self.table).stem, self.settings.seed, made_with=self.made_with()
+        )
         setup = Setup(Host(self.origin or self.checkpoint), self.arm, self.data, self.settings)
         read_config(find_checkpoint(setup.host.checkpoint))  # raises before anything is written
         with folder.begun(cell.made_with, restart=restart, files=self.files()):
@@ -162,9 +162,10 @@ class TrainedRun:
         return int(self.made_with["seed"])
 
     @property
-    def table(self) -> Path:
-        """The file of its training examples."""
-        return Path(self.record["files"]["data"]["path"])
+    def data_name(self) -> str:
+        """The name of the file of its training examples, or their name in the datasets library."""
+        about = self.record["files"]["data"]
+        return str(about["dataset"]) if "dataset" in about else Path(about["path"]).name
 
     @property
     def columns(self) -> Columns:
@@ -172,10 +173,10 @@ class TrainedRun:
         return Columns(**self.made_with["columns"])
 
     def again(self, arm: Arm | None = None, n_train: int | None = None) -> TrainJob:
-        """Return the same training with another arm or fewer examples; a file that has changed since is an error."""
+        """Return the same training with another arm or fewer examples; data that have changed since are an error."""
         made_with = self.made_with
         names = {one.name for one in fields(TrainSettings)} & made_with.keys()
-        files = {name: self._file(name) for name in ("data", "dev", "test")}
+        files = {name: self._part(name) for name in ("data", "dev", "test")}
         assert files["data"] is not None
         job = TrainJob(
             made_with["checkpoint"],
@@ -192,7 +193,9 @@ class TrainedRun:
             origin=self.record["files"]["checkpoint"],
             task=made_with.get("task", "table"),
         )
-        if files["dev"] is None and digest_of(job.data.dev) != made_with["dev"]:
+        if "dataset" in self.record["files"]["data"]:
+            self._check_unchanged(job, whole=n_train is None)
+        elif files["dev"] is None and digest_of(job.data.dev) != made_with["dev"]:
             raise InputError(
                 f"{self.run.folder} held out other examples than today's rule does, so they cannot be found again. "
                 "Train it again: the same `infuser train` command with --restart."
@@ -209,10 +212,22 @@ class TrainedRun:
             label=self.made_with.get("select"),
         )
 
-    def _file(self, name: str) -> Path | None:
+    def _check_unchanged(self, job: TrainJob, *, whole: bool) -> None:
+        """Raise if the datasets library reads other examples today; training ones are compared if all are read."""
+        now = {"dev": job.data.dev, **({"examples": job.data.train} if whole else {})}
+        if any(digest_of(part) != self.made_with[name] for name, part in now.items()):
+            raise InputError(
+                f"{self.data_name} holds other examples than {self.run.folder} was trained on. Train again: the same "
+                "`infuser train` command with --restart."
+            )
+
+    def _part(self, name: str) -> str | Path | None:
+        """Return the file of a part, a name of the datasets library or, for its dev and test, a split."""
         about: Mapping[str, Any] | None = self.record["files"].get(name)
         if about is None:
             return None
+        if "dataset" in about:
+            return str(about["dataset" if name == "data" else "split"])
         path = Path(about["path"])
         if not path.exists():
             raise InputError(
@@ -225,6 +240,12 @@ class TrainedRun:
                 "(the same command with --restart) and diagnose that."
             )
         return path
+
+
+def _describe(part: Path | DatasetSplit | None) -> dict[str, str] | None:
+    if isinstance(part, DatasetSplit):
+        return asdict(part)
+    return None if part is None else {"path": str(part.absolute()), "sha256": digest_of_file(part)}
 
 
 def open_run(folder: Path) -> TrainedRun:

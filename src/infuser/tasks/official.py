@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +14,15 @@ from infuser.tables.skipped import Place
 
 _PREFIX = "datasets:"
 _SPLITS = {"dev": ("validation", "dev"), "train": ("train",), "test": ("test",)}
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetSplit:
+    """A part of a data set of the datasets library."""
+
+    dataset: str
+    """`datasets:NAME` or `datasets:NAME,CONFIG`."""
+    split: str
 
 
 def is_datasets_name(data: str) -> bool:
@@ -46,17 +56,7 @@ def dataset_records(data: str, *splits: str, name_classes: Collection[str] = ())
     Our names train, dev and test are understood; others ("validation_matched") are taken as they are. Columns of
     `name_classes` that hold lists of class labels have their names instead of their numbers.
     """
-    try:
-        from datasets import load_dataset
-    except ImportError as error:
-        raise MissingExtraError(f"{data!r} needs the datasets library: pip install 'infuser[datasets]'.") from error
-
-    name, *config = data.removeprefix(_PREFIX).split(",")
-    try:
-        parts = load_dataset(name, *config)
-    except Exception as error:  # it raises many kinds, from the network, the hub and the files
-        first = str(error).splitlines()[0] if str(error) else type(error).__name__
-        raise InputError(f"The datasets library cannot load {name!r} {config}: {first}") from error
+    parts = _load(data)
     wanted = [spelling for split in splits for spelling in _SPLITS.get(split, (split,))]
     found = next((split for split in wanted if split in parts), None)
     if found is None:
@@ -66,6 +66,44 @@ def dataset_records(data: str, *splits: str, name_classes: Collection[str] = ())
         record: dict[str, Any] = dict(row)
         record |= {column: [named[at] for at in record[column]] for column, named in names.items() if named}
         yield Place(Path(f"{data} {found}"), number, "row"), record
+
+
+def dataset_splits(data: str, *, dev: str | None = None, test: str | None = None) -> dict[str, DatasetSplit | None]:
+    """Return which splits of the datasets library are "data", "dev" and, if one is named, "test".
+
+    Without a name, dev is the split "validation" or "dev", or None if there is neither.
+    """
+    name, *config = data.removeprefix(_PREFIX).split(",")
+    if Path(name).is_dir():  # with its whole path it is found from elsewhere, too
+        data = _PREFIX + ",".join([str(Path(name).absolute()), *config])
+    there = [split for split in _load(data) if "." not in split]  # tasks cut names at the dot
+    found: dict[str, DatasetSplit | None] = {}
+    for part, wanted in {"data": "train", "dev": dev or "dev", "test": test}.items():
+        if wanted is None:
+            continue
+        split = next((one for one in _SPLITS.get(wanted, (wanted,)) if one in there), None)
+        if split is None and (part != "dev" or dev is not None):
+            raise InputError(
+                f"{data!r} has no split {wanted!r}; it has {', '.join(there)}. The training examples are its split "
+                "train, and --dev and --test name splits of it, not files."
+            )
+        found[part] = None if split is None else DatasetSplit(data, split)
+    return found
+
+
+def _load(data: str) -> Any:
+    """Return the splits of a data set by their names."""
+    try:
+        from datasets import load_dataset
+    except ImportError as error:
+        raise MissingExtraError(f"{data!r} needs the datasets library: pip install 'infuser[datasets]'.") from error
+
+    name, *config = data.removeprefix(_PREFIX).split(",")
+    try:
+        return load_dataset(name, *config)
+    except Exception as error:  # it raises many kinds, from the network, the hub and the files
+        first = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise InputError(f"The datasets library cannot load {name!r} {config}: {first}") from error
 
 
 def _class_names(rows: Any, column: str) -> list[str]:

@@ -16,8 +16,9 @@ from infuser.opening import open_infused, open_plain
 from infuser.relations.encoders import Encoder
 from infuser.relations.model import AttentionRelations
 from infuser.relations.saving import find_sources, is_fitted
-from infuser.tables.examples import Columns, read_examples
-from infuser.tasks.ner_readers import read_entities
+from infuser.tables.examples import Columns, make_example, read_examples
+from infuser.tasks.ner_readers import dataset_entities, read_entities
+from infuser.tasks.official import dataset_records
 from infuser.types import Source
 from infuser.viewer.default import open_default
 from infuser.viewer.views import InfusedView, RelationsView, SampleText
@@ -85,9 +86,16 @@ def _examples_of_run(folder: Path) -> list[SampleText]:
             return _short_texts(report["explanations"])
         record = run.read()
         files, made_with = record["files"], record["made_with"]
-        path = Path((files["dev"] or files["data"])["path"])
+        part, columns = files["dev"] or files["data"], Columns(**made_with["columns"])
         tags_words = made_with.get("task") == "ner"
-        rows = read_entities(path) if tags_words else read_examples(path, Columns(**made_with["columns"]))
+        if "dataset" in part and tags_words:
+            rows = dataset_entities(part["dataset"], part["split"])
+        elif "dataset" in part:
+            records = dataset_records(part["dataset"], part["split"])
+            rows = ((place, make_example(place, cells, columns)) for place, cells in records)
+        else:
+            path = Path(part["path"])
+            rows = read_entities(path) if tags_words else read_examples(path, columns)
         return _short_texts(example for _, example in rows)
     except (InfuserError, OSError, ValueError, KeyError, TypeError):
         return []  # data have moved: the page starts with texts of ours

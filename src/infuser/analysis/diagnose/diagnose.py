@@ -142,7 +142,7 @@ def _examine(
     without = {name: [logits_of(one) for one in of_source] for name, of_source in answered.without.items()}
     metric, truth = data.metric, data.truth
     found = Diagnosis(
-        title=f"Does the knowledge help? {arms.method}, {arms.first.table.name}",
+        title=f"Does the knowledge help? {arms.method}, {arms.first.data_name}",
         comparison=compare_arms(scored, truth, metric=metric, also=rivals) if compared else None,
         metric=metric.name.replace("auc", "AUC"),
         buckets=buckets(scored, truth, entity_frequency(data.entities, data.frequencies), metric=metric),
@@ -299,7 +299,7 @@ def _facts(
         "Runs": ", ".join(str(run.run.folder) for _, run in sorted(arms.infused.items())),
         "Encoder": made_with["checkpoint"],
         "Knowledge": ", ".join(made_with["knowledge"]),
-        "Training examples": f"{len(data.train):,}, {arms.first.table.name}",
+        "Training examples": f"{len(data.train):,}, {arms.first.data_name}",
         "Test examples": f"{len(data.test):,}, {'the dev examples' if path is None else path.name}",
         "How frequent an entity is": (
             "in how many training texts it occurs" if frequencies is None else f"as counted in {frequencies}"

@@ -6,7 +6,7 @@ RUN/diagnose/size-SHARE                            beside the first one: the inf
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -106,12 +106,15 @@ def _check_alike(one: TrainedRun, other: TrainedRun) -> None:
 
 
 def _kept(run: TrainedRun, free: set[str]) -> dict[str, Any]:
-    digests = {
-        f"the {name} file": None if about is None else about["sha256"][:12]
-        for name, about in run.record["files"].items()
-        if name in ("data", "dev")
-    }
-    return {name: value for name, value in (run.made_with | digests).items() if name not in free}
+    files = {f"the {name} file": _known_by(run.record["files"].get(name)) for name in ("data", "dev")}
+    return {name: value for name, value in (run.made_with | files).items() if name not in free}
+
+
+def _known_by(part: Mapping[str, str] | None) -> str | None:
+    """Return the digest of a file, or the name and split of a data set."""
+    if part is None:
+        return None
+    return f"{part['dataset']} {part['split']}" if "dataset" in part else part["sha256"][:12]
 
 
 def complete(
