@@ -19,6 +19,7 @@ from infuser.experiments.data import Annotator, Data, annotate_part, shuffle_par
 from infuser.experiments.grid import make_sources, make_task, read_data
 from infuser.experiments.settings import Bench, TaskEntry, read_bench
 from infuser.tasks.base import Example, Split, Task
+from infuser.types import Annotations, Source
 
 PARTS = ("train", "dev", "test")
 NAMES = Entities(["Bern", "Rome", "Oslo", "Paris"])
@@ -155,6 +156,13 @@ def test_a_task_is_made_with_its_paths_and_an_unknown_field_is_named(bench: Benc
         make_task(bench, TaskEntry("x", "table", {}))
 
 
+class Keeps:
+    """A strategy that injects everything."""
+
+    def select(self, found: Sequence[Annotations], source: Source) -> list[Annotations]:
+        return list(found)
+
+
 PEAK = """
 from infuser.experiments.memory import peak_mib, reset_peak
 
@@ -172,14 +180,15 @@ def test_the_peak_of_memory_is_that_of_the_work_since() -> None:
     assert float(child.stdout) > 48
 
 
-def test_training_texts_are_annotated_by_sources_that_were_fitted_to_the_other_folds() -> None:
+@pytest.mark.parametrize("select", [None, Keeps()])
+def test_training_texts_are_annotated_by_sources_that_were_fitted_to_the_other_folds(select: Any) -> None:
     def example(flower: str) -> Example:
         return {"text": f"a {flower} in Bern", "entities": [(len(flower) + 6, len(flower) + 10, "city")]}
 
     names = Entities({"rose": "city", "Bern": "city"})
     train = [example("rose" if number == 4 else "tree") for number in range(10)]
     data = Data.from_examples(train, [example("rose")], [example("rose")])
-    arm, known = Annotator().annotate(data, Arm(Kam(), [names]))
+    arm, known = Annotator().annotate(data, Arm(Kam(), [names], select=select))
     found = {
         part: [[span.id for span in one["annotations"][0].spans] for one in getattr(known, part)] for part in PARTS
     }

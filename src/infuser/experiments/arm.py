@@ -190,8 +190,8 @@ def open_base(candidates: str | Path, vectors: str | Path, **settings: Any) -> S
     return KnowledgeBase(Candidates(str(candidates)), vectors, **{"missing": "skip", **settings})
 
 
-def select_sources(arm: Arm, found: Sequence[Any]) -> tuple[Source, ...]:
-    """Return the sources of an arm that selects; `found` are the annotations of the training texts."""
+def select_sources(arm: Arm, sources: Sequence[Source], found: Sequence[Any]) -> tuple[Source, ...]:
+    """Return sources that select as the arm says; `found` are the annotations of the training texts."""
     from infuser.sources import Sampling, Selective
     from infuser.sources.entity_statistics import count_entities
 
@@ -199,7 +199,7 @@ def select_sources(arm: Arm, found: Sequence[Any]) -> tuple[Source, ...]:
     if strategy == SAMPLING or isinstance(strategy, Mapping):
         settings = {} if strategy == SAMPLING else dict(strategy)
         strategy = Sampling(**{"frequencies": count_entities(found), **settings})
-    return tuple(Selective(source, strategy) for source in arm.sources)
+    return tuple(Selective(source, strategy) for source in sources)
 
 
 def make_model(task: Task, host: Host, arm: Arm) -> tuple[Any, Collator, Infused | None]:

@@ -191,15 +191,15 @@ class Annotator:
             arm.select if isinstance(arm.select, str) else id(arm.select),
         )
         if key not in self._known:
-            sources = arm.sources
-            fits = arm.fit and any(isinstance(one, FitsExamples) for one in sources) and _has_entities(data.train)
+            fits = arm.fit and any(isinstance(one, FitsExamples) for one in arm.sources) and _has_entities(data.train)
+            unfitted, sources = arm.sources, arm.sources
             if fits:
-                sources = fit_sources(sources, data.train)
+                sources = tuple(fit_sources(sources, data.train))
             if arm.select is not None:
                 bare = annotate_part(data.train, sources, self.cache, progress=self.progress)
-                chosen = replace(arm, sources=sources)
-                sources = select_sources(chosen, [found for example in bare for found in rows_of(example)])
-            train = self._cross_fitted(data.train, arm.sources) if fits and arm.select is None else None
+                found = [of_row for example in bare for of_row in rows_of(example)]
+                unfitted, sources = (select_sources(arm, some, found) for some in (unfitted, sources))
+            train = self._cross_fitted(data.train, unfitted) if fits else None
             known = self._annotated(data, sources, arm.shuffled, train)
             self._known[key] = replace(arm, sources=sources, select=None), known, arm
         annotated, with_knowledge, _ = self._known[key]
