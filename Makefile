@@ -12,7 +12,7 @@ help: ## list the targets
 
 setup: .venv/installed-dev ## create .venv and install the package, its extras and the tools into it
 
-demo: .venv/installed ## see what knowledge changes: plain encoder, KAM and placebo compared on one task
+demo: .venv/installed ## see what knowledge changes: plain encoder, types, text and placebo compared on one task
 	$(BIN)/infuser demo
 
 # one thread per process: two processes with one thread each take half the time of one process with two

@@ -105,7 +105,11 @@ class Demo:
         )
 
     def explain(self, comparison: Comparison) -> list[Explanation]:
-        """Explain the three test pairs that knowledge mended most, and the one that it spoilt most."""
+        """Explain the three test pairs that gain most from knowledge, and the one that loses most.
+
+        Two trained models are compared, so the titles give the answers of both; the pages below them show what the
+        infused model says with its method switched off.
+        """
         right = np.array([example["label"] for example in self.task.test]) == 1
         plain, infused = (
             _probabilities(comparison.results[name][0]["predictions"]) for name in ("plain", self.arm.name)
@@ -116,8 +120,11 @@ class Demo:
         explanations = []
         for place in [*order[:3].tolist(), int(order[-1])]:
             text, pair = self.task.test[place]["text"], self.task.test[place]["pair"]
-            done = "mended" if towards[place] > 0 else "spoilt"
-            title = f"{text} / {pair}: {LABELS[int(right[place])]}, {done} by knowledge"
+            sure = [float(one[place] if right[place] else 1 - one[place]) for one in (plain, infused)]
+            title = (
+                f"{text} / {pair}: {LABELS[int(right[place])]}, which the plain arm gives {sure[0]:.2f} and "
+                f"{self.arm.name} {sure[1]:.2f}"
+            )
             explanations.append(replace(explain(model, text, pair, layer="strongest"), title=title))
         return explanations
 

@@ -147,7 +147,9 @@ def test_answers_are_told_without_knowledge_with_it_and_without_each_source(expl
 def test_heads_that_run_away_are_named_in_a_note(explain: Explain) -> None:
     note = read(explanation_parts(explain(**EVERYTHING))["warning"]).find("{*}p")
     assert note is not None and note.get("class") == "caution"
-    assert "layer 3 head 2 (93%), layer 0 head 1 (51%). What they had learned in pretraining is gone" in told(note)
+    assert "layer 3 head 2 (93%), layer 0 head 1 (51%). They no longer attend as they did after pretraining" in told(
+        note
+    )
     many = explain(runaway=tuple((0, head, 0.9) for head in range(20))).warning or ""
     assert "layer 0 head 5 (90%), 14 more." in many and "head 6" not in many
     assert explain().warning is None and explanation_parts(explain())["warning"] == ""
@@ -217,7 +219,7 @@ def test_with_every_source_off_the_page_says_why_numbers_still_differ(explain: E
     on = explanation_parts(
         explain(found={"graph": FOUND}, answers_without={"graph": {"yes": 0.2, "no": 0.8}}, **answers)
     )
-    assert "Every source is off" not in on["answer"] and "the plain encoder" in on["answer"]
+    assert "Every source is off" not in on["answer"] and "its method switched off" in on["answer"]
     plain = np.full((5, 5), 0.2)
     related = explain(
         words=list("abcde"), maps={}, plain=plain, infused=plain, found={"a": FOUND}, off=("a",), triples=()
@@ -280,7 +282,7 @@ def test_maps_are_those_of_the_sources_and_empty_ones_take_no_room(explain: Expl
     part = explanation_parts(explanation)["maps"]
     (grid,) = grids(part)
     np.testing.assert_allclose(values_of(grid.attrib), graph.ravel(), atol=5.1e-5)
-    assert "base ties no words of this text" in told(read(part)) and "last 1 columns" in part
+    assert "base ties no words of this text" in told(read(part)) and "Columns in italics" in part
 
 
 def test_the_heads_that_changed_are_a_map_to_choose_from(explain: Explain, values_of: ValuesOf) -> None:

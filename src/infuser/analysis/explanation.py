@@ -129,8 +129,8 @@ class Explanation:
         heads += [f"{more} more"] if more else []
         return (
             f"Heads that move more than half of the attention of words without knowledge: {', '.join(heads)}. "
-            "What they had learned in pretraining is gone. Train with smaller steps (new_learning_rate) or with the "
-            "method's defaults."
+            "They no longer attend as they did after pretraining. If the scores are no better for it, train with "
+            "smaller steps (new_learning_rate)."
         )
 
     def to_dict(self) -> dict[str, Any]:

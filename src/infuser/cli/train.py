@@ -20,7 +20,8 @@ def train(
     data: Annotated[
         str,
         argument(
-            "Training examples: .csv, .tsv, .jsonl, .json or .parquet, for ner also CoNLL; or datasets:NAME[,CONFIG]."
+            "Training examples: .csv, .tsv, .jsonl, .json or .parquet; for ner CoNLL columns, .jsonl, .json, .parquet "
+            "or .spacy; or datasets:NAME[,CONFIG]."
         ),
     ],
     out: Annotated[Path, option("Folder for the model, the record of the run and its checkpoints.")],
@@ -60,7 +61,7 @@ def train(
     caching: CacheOptions,
     training: TrainOptions,
 ) -> None:
-    """Fine-tune an encoder to label texts, with knowledge inside its attention.
+    """Fine-tune an encoder to label texts or find entities in them, with knowledge inside.
 
     Labels are words or whole numbers; their names are kept in the model. A
     command that was stopped resumes from its last checkpoint when it is run

@@ -76,7 +76,9 @@ class MethodOptions:
     ] = None
     spectral: Annotated[
         float | None,
-        _setting("Weight of the spectral penalty on the features: 0.001.", metavar="ETA", default="not at all"),
+        _setting(
+            "Weight of the spectral penalty on the features, for example 0.001.", metavar="ETA", default="no penalty"
+        ),
     ] = None
 
     def sources(self, links: Sequence[Source]) -> list[Source]:

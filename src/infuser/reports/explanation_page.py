@@ -70,7 +70,8 @@ def _answer(explanation: Explanation) -> str:
     if _all_off(explanation):
         note = soft("Every source is off. What still differs is the method's own: its weights read any text.")
     elif explanation.answers_without:
-        note = "Without knowledge: the plain encoder. Without a source: the method, and what the others found."
+        note = "Without knowledge: this model, its method switched off; not an encoder that was trained without it. "
+        note += "Without a source: the method, and what the others found."
         if explanation.answers_without.keys() - explanation.found.keys():
             note += " Without a method: the others, and all that was found."
         note = soft(note)
@@ -144,7 +145,7 @@ def _maps(explanation: Explanation) -> str:
     ]
     if not figures:
         return ""
-    last = f"The last {len(explanation.terms)} columns, in italics, are auxiliary terms."
+    last = "Columns in italics are auxiliary terms."
     terms = soft(last) if explanation.terms else ""
     return f"<h3>Maps of the sources</h3>{terms}{panels(figures)}"
 
