@@ -48,6 +48,6 @@ def _tags_of(model: PreTrainedModel) -> Tags | None:
     if not type(model).__name__.endswith(TAGGER):
         return None
     try:
-        return Tags.of_head(dict(model.config.id2label or {}))
+        return Tags.of_model(model.config)
     except InputError:
         return None

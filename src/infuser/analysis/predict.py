@@ -102,7 +102,7 @@ def predict(
 def _entities(
     model: PreTrainedModel, collator: Collator, waiting: Iterator[Mapping[str, Any]], batch_size: int
 ) -> Iterator[dict[str, Any]]:
-    tags = Tags.of_head(dict(model.config.id2label or {}))
+    tags = Tags.of_model(model.config)
     while chunk := list(islice(waiting, batch_size)):
         with torch.inference_mode():
             found = read_batch(model, collator, tags, chunk)

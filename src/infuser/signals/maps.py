@@ -88,5 +88,8 @@ def draw_ties(ties: Tensor, weights: Tensor, *, n_tokens: int, n_pieces: int, so
     rows, pieces = (torch.arange(n, device=ties.device) for n in (n_tokens, n_pieces))
     tied = (rows >= ties[..., 2, None]) & (rows < ties[..., 3, None])  # (batch, T, n_tokens)
     said = (pieces >= ties[..., 4, None]) & (pieces < ties[..., 5, None])  # (batch, T, n_pieces)
-    both = tied[..., :, None] & said[..., None, :]
-    return (both * weights[..., None, None]).amax(dim=1)
+    drawn = weights.new_zeros(len(ties), n_tokens, n_pieces)
+    for place in range(ties.shape[1]):  # all at once would hold (batch, T, n_tokens, n_pieces)
+        both = tied[:, place, :, None] & said[:, place, None, :]
+        drawn = torch.maximum(drawn, both * weights[:, place, None, None])
+    return drawn

@@ -4,23 +4,35 @@ A word of the tokenizer has one tag, O, B-TYPE or I-TYPE, and its first token ca
 special tokens, padding and everything behind the text (a second segment) have the label -100, which losses leave out.
 A word is what the tokenizer splits before it looks for pieces; where that includes signs ("Bern." of SentencePiece),
 it is divided at them.
+
+The tags of a text are read as its best path (Viterbi): the sum of each word's log-probabilities and of a score for each
+move from tag to tag, half of log p(tag | tag before) - log p(tag), counted in the training texts. An I that follows
+neither B nor I of its type is impossible.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, NamedTuple, Self
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
-from transformers import BatchEncoding
+from transformers import BatchEncoding, PreTrainedConfig, PreTrainedTokenizerBase
 
 from infuser.errors import InputError
 from infuser.signals.examples import IGNORED
 
 OUTSIDE = "O"
+MOVE_WEIGHT = 0.5
+"""How much moves between tags count beside the words' own scores; chosen on dev sentences (docs/results/ner.md)."""
+SMOOTHING = 0.5
+"""Added to the number of times that each move was counted."""
+_IN_CONFIG = "tag_moves"
+_AT_ONCE = 256
 FoundEntity = list[Any]
 """start, end, label, probability: plain values, ready for JSON."""
 
@@ -38,6 +50,9 @@ class Tags:
     """The tags of some types of entities, numbered as a token classifier's head has them: O, B-a, I-a, B-b, I-b ..."""
 
     types: tuple[str, ...]
+    moves: tuple[tuple[float, ...], ...] = ()
+    """The score of each move, (tags + 1, tags): from a tag, in the last row from the start; empty: all possible ones
+    score 0."""
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -45,16 +60,40 @@ class Tags:
         return (OUTSIDE, *(f"{prefix}-{one}" for one in self.types for prefix in "BI"))
 
     @classmethod
-    def of_head(cls, id2label: Mapping[Any, str]) -> Self:
+    def of_model(cls, config: PreTrainedConfig) -> Self:
         """Return the tags of a trained model; raise if its labels are not those of a tagger of ours."""
+        id2label: Mapping[Any, str] = config.id2label or {}
         names = [id2label[number] for number in sorted(id2label)]
-        tags = cls(tuple(name[2:] for name in names[1::2]))
+        moves = getattr(config, _IN_CONFIG, ())
+        tags = cls(tuple(name[2:] for name in names[1::2]), tuple(map(tuple, moves)))
+        if moves and [len(row) for row in moves] != [len(names)] * (len(names) + 1):
+            raise InputError(
+                f"The model's {_IN_CONFIG} are not {len(names) + 1} rows of {len(names)} scores. Train it again."
+            )
         if list(tags.names) != names:
             raise InputError(
                 f"The model's labels are {', '.join(names[:6])}; entities need O, B-TYPE, I-TYPE and so on. Train it "
                 "with `infuser train --task ner`."
             )
         return tags
+
+    def with_moves(self, examples: Sequence[Mapping[str, Any]], tokenizer: PreTrainedTokenizerBase) -> Self:
+        """Return the tags with scores of moves, counted in labelled examples."""
+        counts = np.full((len(self.names) + 1, len(self.names)), SMOOTHING)
+        for first in range(0, len(examples), _AT_ONCE):
+            some = examples[first : first + _AT_ONCE]
+            encoding = tokenizer([one["text"] for one in some], return_offsets_mapping=True, verbose=False)
+            for place, example in enumerate(some):
+                words = token_words(example["text"], encoding, place)
+                numbers = self._numbers(example["entities"], words)
+                np.add.at(counts, ([-1, *numbers[:-1]] if numbers else [], numbers), 1)
+        share = counts.sum(axis=0) / counts.sum()
+        scores = MOVE_WEIGHT * np.log(counts / counts.sum(axis=1, keepdims=True) / share)
+        return replace(self, moves=tuple(map(tuple, scores.round(4).tolist())))
+
+    def keep(self, config: PreTrainedConfig) -> None:
+        """Write the scores of moves into a model's configuration, from which `of_model` reads them."""
+        setattr(config, _IN_CONFIG, [list(row) for row in self.moves])
 
     def labels(self, examples: Sequence[Mapping[str, Any]], encoding: BatchEncoding) -> dict[str, Tensor]:
         """Return the labels (batch, seq) of examples with `entities`; nothing where examples have none."""
@@ -84,28 +123,46 @@ class Tags:
         return numbers
 
     def read(self, logits: Tensor, words: Sequence[TokenWord]) -> list[FoundEntity]:
-        """Return the entities that the logits (seq, tags) of one text say, in the order of the text.
+        """Return the entities on the best path through the logits (seq, tags) of one text, in the order of the text.
 
-        As seqeval reads tags by default, an I after O or after another type begins an entity. The probability is that
-        of all its words having their tags, each for itself.
+        An entity's probability is the product of its words' probabilities of their tags.
         """
         if not words:
             return []
-        shares = logits[[word.token for word in words]].float().softmax(dim=-1)
-        best = shares.max(dim=-1)
+        scores = logits[[word.token for word in words]].double().log_softmax(dim=-1).numpy()
         found: list[FoundEntity] = []
-        before = OUTSIDE
-        for word, number, share in zip(words, best.indices.tolist(), best.values.tolist(), strict=True):
-            tag = self.names[number]
-            if tag != OUTSIDE:
-                goes_on = tag[0] == "I" and before != OUTSIDE and tag[2:] == before[2:]
-                if goes_on:
-                    found[-1][1] = word.end
-                    found[-1][3] *= share
-                else:
-                    found.append([word.start, word.end, tag[2:], share])
-            before = tag
+        for word, number, score in zip(words, self._best_path(scores), scores, strict=True):
+            tag, share = self.names[number], float(np.exp(score[number]))
+            if tag[0] == "I":
+                found[-1][1] = word.end
+                found[-1][3] *= share
+            elif tag != OUTSIDE:
+                found.append([word.start, word.end, tag[2:], share])
         return found
+
+    @cached_property
+    def _moves(self) -> NDArray[np.float64]:
+        """The score of each move, -inf where it is impossible."""
+        n_tags = len(self.names)
+        scores = np.array(self.moves) if self.moves else np.zeros((n_tags + 1, n_tags))
+        for number, tag in enumerate(self.names):
+            if tag[0] == "I":
+                scores[np.delete(np.arange(n_tags + 1), [number - 1, number]), number] = -np.inf
+        return scores
+
+    def _best_path(self, scores: NDArray[np.float64]) -> list[int]:
+        """Return the number of each word's tag, given its scores (words, tags)."""
+        moves = self._moves[:-1]
+        total = self._moves[-1] + scores[0]
+        come_from = np.empty(scores.shape, int)
+        for place, of_word in enumerate(scores[1:], start=1):
+            ways = total[:, None] + moves  # (tag before, tag)
+            come_from[place] = ways.argmax(axis=0)
+            total = ways.max(axis=0) + of_word
+        path = [int(total.argmax())]
+        for back in come_from[:0:-1]:
+            path.append(int(back[path[-1]]))
+        return path[::-1]
 
 
 def token_words(text: str, encoding: BatchEncoding, place: int) -> list[TokenWord]:

@@ -90,6 +90,8 @@ def _refuted(
 
 
 def _judge(span: Span, near: Gold, label: str | None) -> int:
+    if label is None:  # the task does not label such things, so its labels say nothing about them
+        return 0
     same = [place for place in near if place[2] == label]
     if any(place[:2] == (span.start, span.end) for place in same):
         return 1

@@ -96,12 +96,19 @@ def keep_new(said: Iterable[Said], written: str, n_terms: int) -> list[Said]:
 
 
 def tie_terms(said: Iterable[tuple[int, Sequence[Said]]]) -> tuple[Term, ...]:
-    """Return the terms of spans, by their place: those with the same text and relation are one, in order of spans."""
+    """Return the terms of spans, by their place: those with the same text and relation are one.
+
+    The first term of every span comes before the second of any: a limit on terms must not silence the later spans.
+    """
     ties: dict[tuple[str, str], dict[int, float]] = {}
-    for place, of_span in said:
-        for text, relation, weight in of_span:
-            ties.setdefault((text, relation), {})[place] = weight
+    in_turn = sorted(((rank, place, one) for place, of_span in said for rank, one in enumerate(of_span)), key=_turn)
+    for _, place, (text, relation, weight) in in_turn:
+        ties.setdefault((text, relation), {})[place] = weight
     return tuple(Term(text, tuple(tied.items()), relation) for (text, relation), tied in ties.items())
+
+
+def _turn(term: tuple[int, int, Said]) -> tuple[int, int]:
+    return term[:2]
 
 
 def check_terms(n_terms: int, kinds: Sequence[str], known: Collection[str]) -> tuple[str, ...]:

@@ -115,6 +115,8 @@ class Ner(InParts):
     def fit(self, training: Training, examples: Examples, dev: Examples | None = None) -> TrainResult:
         """Fine-tune the model; the scores of entities on the dev set choose the epoch."""
         golds = self.golds(dev, examples) if dev else []
+        tags = self._tags.with_moves(examples, training.collator.tokenizer)
+        tags.keep(training.model.config)
 
         def judge(model: Any, asked: Sequence[Mapping[str, Any]]) -> dict[str, float]:
             found = find_entities(
@@ -127,7 +129,7 @@ class Ner(InParts):
             )
             return self.score(golds, found)
 
-        collate = training.collator.with_tags(self._tags)
+        collate = training.collator.with_tags(tags)
         return training.fit(examples, dev=dev, collate=collate, judge=judge, metric=self.metrics[0])
 
     def answer(
@@ -205,7 +207,7 @@ def _read_all(
     from infuser.signals.tags import Tags
     from infuser.training.evaluation import answer_in_batches
 
-    tags = Tags.of_head(dict(model.config.id2label or {}))
+    tags = Tags.of_model(model.config)
     return answer_in_batches(
         model,
         examples,

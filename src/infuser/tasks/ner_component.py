@@ -38,7 +38,7 @@ class InfuserNer(ModelComponent):
         self.overwrite_ents = overwrite_ents
         from infuser.signals.tags import Tags
 
-        Tags.of_head(dict(self.infused.model.config.id2label or {}))  # raises if it is no tagger
+        Tags.of_model(self.infused.model.config)  # raises if it is no tagger
         if not Doc.has_extension(_ENTITIES):
             Doc.set_extension(_ENTITIES, getter=lambda doc: doc.user_data.get(_ENTITIES, []))
             Span.set_extension(_PROBABILITY, getter=_probability_of)
