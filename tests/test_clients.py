@@ -19,7 +19,6 @@ import infuser
 from infuser.errors import InputError
 from infuser.hosts import is_new_weight
 from infuser.methods import Kam, Text, Types
-from infuser.tasks.ner import find_entities
 from infuser.types import Method
 
 TEXTS = [KNOWN_TEXT, "buy glipizide tablets", "cheap medicine", "the train of the town runs to the town"]
@@ -207,15 +206,36 @@ def found_by_pipeline(infused: infuser.Infused, texts: list[str], strategy: str,
     return [[[one["start"], one["end"], one["entity_group"], float(one["score"])] for one in of] for of in tag(texts)]
 
 
+def read_word_by_word(infused: infuser.Infused, texts: list[str]) -> list[list[Any]]:
+    """Return what the best tag of each word says, as pipelines read tags: an I without its B begins an entity."""
+    found: list[list[Any]] = []
+    for text in texts:
+        batch, [words] = infused.collator().with_words([{"text": text}])
+        with torch.inference_mode():
+            shares = infused.model(**batch).logits[0].softmax(-1)
+        entities: list[list[Any]] = []
+        before = "O"
+        for word in words:
+            share, number = shares[word.token].max(dim=-1)
+            tag = infused.model.config.id2label[int(number)]
+            if tag[0] == "I" and before[2:] == tag[2:]:
+                entities[-1][1], entities[-1][3] = word.end, entities[-1][3] * float(share)
+            elif tag != "O":
+                entities.append([word.start, word.end, tag[2:], float(share)])
+            before = tag
+        found.append(entities)
+    return found
+
+
 def places(found: list[list[Any]]) -> list[list[Any]]:
     return [[one[:3] for one in of_text] for of_text in found]
 
 
 @pytest.mark.parametrize("method", [Types(), Kam(), Text()], ids=["types", "kam", "text"])
 @pytest.mark.parametrize("batch_size", [1, 4])
-def test_a_pipeline_finds_the_entities_that_find_entities_finds(method: Method, batch_size: int) -> None:
+def test_a_pipeline_finds_the_entities_of_each_words_best_tag(method: Method, batch_size: int) -> None:
     infused = tiny_tagger(method, TAGGED)
-    expected = find_entities(infused.model, infused.collator(), [{"text": text} for text in TAGGED], progress=False)
+    expected = read_word_by_word(infused, TAGGED)
     found = found_by_pipeline(infused, TAGGED, "first", batch_size=batch_size)
     assert places(found) == places(expected)
     assert len({one[2] for of_text in found for one in of_text}) == 2 and found[1] == []
@@ -232,7 +252,7 @@ def test_a_pipeline_finds_the_entities_that_find_entities_finds(method: Method, 
 def test_words_of_one_piece_are_found_without_joining_pieces() -> None:
     texts = ["the old bridge of the town", "buy cheap medicine near the lake and sell the red book"]
     infused = tiny_tagger(Types(), texts)
-    expected = find_entities(infused.model, infused.collator(), [{"text": text} for text in texts], progress=False)
+    expected = read_word_by_word(infused, texts)
     assert places(found_by_pipeline(infused, texts, "simple", batch_size=2)) == places(expected)
     assert sum(map(len, expected)) > 2
 

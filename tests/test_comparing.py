@@ -93,6 +93,13 @@ def test_the_same_knowledge_as_text_is_an_arm_of_every_comparison(trial: Trial) 
     assert list(mine.results) == ["plain", "kam", "mine", "placebo"], "one is enough"
 
 
+def test_knowledge_as_text_is_a_rival_in_whatever_order_arms_are_given(trial: Trial) -> None:
+    graph = Graph([(term, "is a", topic) for term, topic in TERMS.items()], n_terms=1)
+    found = compare(trial.checkpoint, [Arm("text", [graph]), Arm(Kam(), [graph])], trial.data, seeds=1)
+    assert list(found.results) == ["plain", "kam", "text", "placebo"]
+    assert found.results["placebo"][0]["extra_weights"] > 0, "it is the placebo of kam"
+
+
 def test_where_nothing_can_be_written_there_is_no_arm_that_reads_text(
     trial: Trial, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -6,12 +6,14 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pytest
 import torch
 from miniatures import Repeats, tiny_host, tiny_tokenizer
 from tiny_infusions import answer, shake
 
 import infuser
 from infuser import Entities, Graph, Types, Vocabulary
+from infuser.errors import InputError
 from infuser.sources import Known, Selective
 from infuser.types import OTHER
 
@@ -40,6 +42,8 @@ def test_rare_types_count_as_other_beyond_the_most_that_are_told_apart() -> None
     assert Vocabulary.of([source], max_types=3).types == (("a", "b", OTHER),)
     assert Vocabulary.of([source], max_types=1).types == ((OTHER,),)
     assert Vocabulary.of([source]).types == (("a", "b", "c", OTHER),)
+    with pytest.raises(InputError, match="max_types is 0; it must be 1 or more"):
+        Vocabulary.of([source], max_types=0)
     infused = infuser.infuse(tiny_host("bert"), Types(), sources=source, max_types=2, tokenizer=tiny_tokenizer("bert"))
     assert infused.vocabulary.types == (("a", OTHER),)
     assert infused.collator().vocabulary == infused.vocabulary

@@ -166,7 +166,7 @@ def compare(
         raise InputError("The test examples have no labels to compare the answers with. Give labelled ones.")
     if not numbers:
         raise InputError("A comparison needs at least one seed; two or more give an interval.")
-    infused = [arm for arm in given if arm.method is not None]
+    infused = sorted((arm for arm in given if arm.method is not None), key=_rank)
     notes: tuple[str, ...] = ()
     text = text and not any(isinstance(arm.method, Text) for arm in infused)
     if text and infused and not can_write(data.train, infused[0].sources, cache):
@@ -210,8 +210,8 @@ def _open(setup: Setup, seed: int, results: Sequence[Result], made: dict[str, An
 def _complete(arms: list[Arm], *, text: bool, placebo: bool) -> list[Arm]:
     """Return the arms with the plain one first and, if wanted, knowledge as text and a placebo."""
     plain = [arm for arm in arms if arm.method is None] or [Arm()]
-    infused = [arm for arm in arms if arm.method is not None]
-    if not any(not arm.shuffled for arm in infused):
+    infused = sorted((arm for arm in arms if arm.method is not None), key=_rank)
+    if not infused or infused[0].shuffled:
         raise InputError("No arm has knowledge. Give at least one, as in Arm(Kam(), sources=[...]).")
     if text:
         infused.append(infused[0].as_text())
@@ -222,6 +222,11 @@ def _complete(arms: list[Arm], *, text: bool, placebo: bool) -> list[Arm]:
     if len(set(names)) != len(names):
         raise InputError(f"Arms need names of their own; got {', '.join(names)}. Give name=... to Arm.")
     return listed
+
+
+def _rank(arm: Arm) -> tuple[bool, bool]:
+    """Return where an infused arm stands: what is compared first, then its rivals, knowledge as text and placebos."""
+    return arm.shuffled, isinstance(arm.method, Text)
 
 
 def _is_rival_of(other: Arm, arm: Arm) -> bool:

@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self, runtime_checkable
 
+from infuser.errors import InputError
+
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
@@ -94,6 +96,8 @@ class Vocabulary:
     @classmethod
     def of(cls, sources: Iterable[Source], *, max_types: int = MAX_TYPES) -> Self:
         """Return what sources declare: of each at most `max_types` types and relations, the rare ones as one."""
+        if max_types < 1:
+            raise InputError(f"max_types is {max_types!r}; it must be 1 or more.")
         inside = [innermost(source) for source in sources]
         declared = [(s.span_types, s.relation_types) if isinstance(s, DeclaresTypes) else ((), ()) for s in inside]
         types, relations = (tuple(_with_other(names[side], max_types) for names in declared) for side in (0, 1))

@@ -236,7 +236,7 @@ def test_training_takes_what_annotating_has_found(
     monkeypatch.setattr(Entities, "annotate", lambda self, texts: asked.extend(texts) or ask(self, texts))
     arguments = ("train", checkpoint, task / "train.csv", "--dev", task / "dev.csv", *COLUMNS, "--epochs", 2)
     told = run_command(*arguments, *given, "--out", tmp_path / "run").output
-    assert asked == [] and "entities: 24 links in 18 of 24 training texts" in told
+    assert asked == [] and "24 links in 18 of 24 training texts" in told
     run_command(*arguments, "--source", source, "--no-cache", "--out", tmp_path / "anew")
     assert len(asked) == 48  # each text once, for all epochs
     first, second = (tmp_path / run / "model" / "knowledge.safetensors" for run in ("run", "anew"))

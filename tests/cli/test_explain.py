@@ -63,7 +63,7 @@ def test_a_model_that_reads_its_knowledge_as_text_tells_what_was_written(checkpo
 
 def test_a_text_about_which_nothing_is_known_says_so(trained: Path, tmp_path: Path) -> None:
     told = run_command("explain", trained / "model", "--text", "the old bridge", "--out", tmp_path).output
-    assert "No source ties any words of this text" in told
+    assert "No source knows anything about this text" in told
 
 
 @pytest.mark.parametrize(

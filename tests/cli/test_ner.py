@@ -37,6 +37,7 @@ def told(folder: Path) -> str:
 
 def test_training_prints_scores_by_type_and_what_the_dictionary_reaches(told: str) -> None:
     assert "64 training and 16 dev examples of 2 types of entities" in told
+    assert "128 mentions in 64 and" in told and "It knows nothing" not in told
     assert "dev entity-f1" in told
     assert "On 36 test examples: entity-f1 0." in told and "entity-f1-unseen" in told
     assert "72 entities, 48 of them unseen in training" in told
@@ -65,6 +66,14 @@ def test_a_trained_model_predicts_entities_with_offsets(told: str, folder: Path,
     assert len(list(read_entities(out))) == 2  # what it wrote can be corrected and learned from
     shown = run_command("predict", folder / "run" / "model", "--text", "buy glipizide in bern").output
     assert "glipizide" in shown and "without knowledge" in shown
+
+
+def test_a_text_of_any_length_is_read_to_its_end(told: str, folder: Path, tmp_path: Path) -> None:
+    long = " . ".join(["buy glipizide in bern"] * 30)
+    out = tmp_path / "predictions.jsonl"
+    run_command("predict", folder / "run" / "model", write_lines(tmp_path / "new.txt", long), "--out", out)
+    [row] = read_json_lines(out)
+    assert row["text"] == long and row["entities"][-1]["end"] > len(long) - 30
 
 
 def test_a_plain_model_is_trained_and_asked_likewise(folder: Path) -> None:

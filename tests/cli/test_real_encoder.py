@@ -26,7 +26,7 @@ def test_minilm_is_fetched_trained_asked_and_explained(task: Path, tmp_path: Pat
         *("--graph", task / "triples.tsv", "--aliases", task / "names.tsv"),
         *("--epochs", 2, "--batch-size", 8, "--learning-rate", 1e-4),
     ).output
-    assert "graph: 12 links in 12 of 24 training texts" in told and "8,489 new weights" in told
+    assert "12 links in 12 of 24 training texts" in told and "8,489 new weights" in told
     read = ("predict", model, task / "dev.csv", "--text-column", "query", "--pair-column", "ad", "--out")
     run_command(*read, tmp_path / "with.jsonl")
     run_command(*read, tmp_path / "without.jsonl", "--no-knowledge")

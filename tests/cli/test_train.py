@@ -42,7 +42,7 @@ def test_the_same_command_again_changes_nothing(trained: Path, checkpoint: Path,
         *("--graph", task / "triples.tsv", "--aliases", task / "names.tsv"),
         *("--epochs", 4, "--batch-size", 8, "--learning-rate", 0.003, "--new-learning-rate", 0.01),
     )
-    assert "graph: 12 links in 12 of 24 training texts" in result.output
+    assert "12 links in 12 of 24 training texts" in result.output
     assert "step" not in result.stderr  # nothing was left to do
     assert (trained / "model" / "model.safetensors").read_bytes() == weights
 
@@ -65,7 +65,7 @@ def test_a_run_made_with_something_else_is_not_continued(checkpoint: Path, task:
     names = write_lines(tmp_path / "names.txt", "glipizide")
     assert "knowledge was []" in error_of(*data, "--entities", names, "--epochs", 1)
     result = run_command(*data, "--entities", names, "--epochs", 1, "--restart")
-    assert "entities: 6 links in 6 of 24 training texts" in result.output
+    assert "6 links in 6 of 24 training texts" in result.output
     assert (tmp_path / "run" / "model" / "infuser.json").exists()
 
 
@@ -149,7 +149,10 @@ def test_knowledge_that_reaches_no_text_is_pointed_out(checkpoint: Path, task: P
     names = write_lines(tmp_path / "names.txt", "Timbuktu")
     data = ("train", checkpoint, task / "train.csv", "--dev", task / "dev.csv", *COLUMNS, "--epochs", 1)
     told = run_command(*data, "--entities", names, "--out", tmp_path / "run").output
-    assert "entities: 0 links in 0 of 24 training texts" in told and "knows nothing about these texts" in told
+    assert (
+        "entities: 0 mentions in 0 and 0 links in 0 of 24 training texts" in told
+        and "knows nothing about these texts" in told
+    )
 
 
 @pytest.mark.parametrize(

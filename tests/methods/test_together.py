@@ -14,6 +14,7 @@ from torch import Tensor
 import infuser
 from infuser import Arm, Ernie, Kam, Kar, Types
 from infuser.errors import HostError, InputError, SourceError
+from infuser.experiments.arm import make_method
 from infuser.methods import Text, Together
 from infuser.methods.together import describe, name_of
 from infuser.types import Method
@@ -186,6 +187,17 @@ def test_an_arm_names_its_methods_in_one_word_or_as_a_list() -> None:
     assert named.describe() == listed.describe()
     assert named.describe()["method"] == {"kind": "together", "methods": [describe(Types()), describe(Kam())]}
     assert Arm("types+kar", sources).method.methods[1].threshold == -100.0  # a linker that was never trained
+
+
+def test_settings_stand_behind_the_name_of_their_method() -> None:
+    sources = [infuser.Entities.tiny()]
+    arm = Arm("types,vectors=learned,step=1e+2+kam,channels=types", sources)
+    assert arm.method == Together((Types(vectors="learned", step=100.0), Kam(channels="types")))
+    assert Arm("kam,limit=2.5", sources).method == Kam(limit=2.5)
+    with pytest.raises(InputError, match=r"types has no setting 'vector'\. Did you mean 'vectors'"):
+        Arm("types,vector=names", sources)
+    with pytest.raises(InputError, match=r"'alpha' could belong to each of types\+kam"):
+        make_method("types+kam", {"alpha": 0.1})
 
 
 def test_a_base_is_frozen_through_the_method_that_holds_it() -> None:

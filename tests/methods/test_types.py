@@ -203,9 +203,16 @@ def test_names_of_types_that_the_model_has_never_seen_change_the_answer() -> Non
     source = Entities({"Bern": "city"}, n_terms=1)
     by_name = infuse_types(source, vectors="names")
     assert (as_type(by_name, "river") - as_type(by_name, "pharmacy")).abs().max() > 1e-2
-    learned = infuse_types(source)
+    learned = infuse_types(source, vectors="learned")
     assert torch.equal(as_type(learned, "river"), as_type(learned, "pharmacy"))  # both are "other"
     assert (as_type(learned, "river") - as_type(learned, "city")).abs().max() > 1e-2
+
+
+def test_names_are_read_where_sources_offer_terms() -> None:
+    offering, silent = infuse_types(Entities({"Bern": "city"}, n_terms=1)), infuse_types(Entities({"Bern": "city"}))
+    assert hasattr(offering.model.embeddings.knowledge.bottom, "name_gates")
+    assert not hasattr(silent.model.embeddings.knowledge.bottom, "name_gates")
+    assert all(hasattr(one.model.embeddings.knowledge.bottom, "vectors") for one in (offering, silent))
 
 
 @pytest.mark.parametrize("vectors", ["names", "both"])

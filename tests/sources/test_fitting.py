@@ -45,6 +45,11 @@ def test_a_label_stands_for_the_gold_label_that_it_coincides_with_most() -> None
     assert "pain" in Entities(NAMES).fit(examples).ignored, "coincides with a mention of another label only"
 
 
+def test_labels_say_nothing_about_types_that_they_never_name() -> None:
+    source = Entities({"aspirin": "chemical", "lead": "chemical", "group": "unit"})
+    assert source.fit(EXAMPLES).ignored == ("lead",), "the examples label no units, so 'group' is not refuted"
+
+
 def test_more_smoothing_refutes_less() -> None:
     assert Entities(NAMES).fit(EXAMPLES, smoothing=1).ignored == ("lead",)
     assert Entities(NAMES).fit(EXAMPLES, smoothing=2).ignored == ()

@@ -87,6 +87,12 @@ def test_mentions_share_a_term_and_have_no_terms_of_others(drugs: Path) -> None:
     assert found.terms == (Term("drug", ((0, 1.0), (2, 1.0)), "type"), Term("disease", ((1, 1.0),), "type"))
 
 
+def test_the_first_term_of_every_mention_comes_before_the_second_of_any(drugs: Path) -> None:
+    [found] = Graph(drugs, n_terms=2).annotate(["glipizide against type 2 diabetes"])
+    first_ties = [term.ties[0][0] for term in found.terms]
+    assert first_ties[:2] == [0, 1] and len(found.terms) > 2
+
+
 def test_an_entity_without_a_type_has_no_term_of_its_type() -> None:
     graph = Graph([("a_b", "likes", "c_d")], n_terms=3)
     assert terms_of(graph, "a b") == [("c d", "likes", 1.0)]

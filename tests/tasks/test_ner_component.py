@@ -113,10 +113,12 @@ def test_long_documents_are_read_in_windows(model: Path, infused: Infused) -> No
     ents = placed(pipeline(model)(text))
     assert ents[-1][1] > len(text) - 60 and ents == sorted(ents)
     assert all(text[start:end].strip() == text[start:end] for start, end, *_ in ents)
-    long, short = find_in_documents(infused.model, infused.collator(), [text, TEXTS[0]], batch_size=2)
+    long, short = find_in_documents(
+        infused.model, infused.collator(), [{"text": text}, {"text": TEXTS[0]}], batch_size=2
+    )
     assert [one[:3] for one in long] == [one[:3] for one in ents]
     assert [short] == expected(infused, TEXTS[:1])
-    [one_word] = find_in_documents(infused.model, infused.collator(), ["b" * 300])
+    [one_word] = find_in_documents(infused.model, infused.collator(), [{"text": "b" * 300}])
     assert len(one_word) <= 1  # it cannot be divided
 
 

@@ -16,7 +16,6 @@ RUNS_AWAY = 0.5
 
 def share_moved(plain: Sequence[Tensor], changed: Sequence[Tensor]) -> Tensor:
     """Return the share of its attention that each token moves elsewhere, (layers, heads, seq)."""
-    # what is taken away, not half of all changes: some of it may go to auxiliary terms, which have no column here
     taken = [(before - after).clamp(min=0).sum(dim=-1) for before, after in zip(plain, changed, strict=True)]
     return torch.stack(taken).double().cpu()
 

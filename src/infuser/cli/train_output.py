@@ -18,7 +18,7 @@ _PARTS = {"train": "training", "dev": "dev", "test": "test"}
 
 
 class Coverage:
-    """Prints how many links each source found in each part, and remembers which dev text has most."""
+    """Prints how many mentions and links each source found in each part, and remembers which dev text has most."""
 
     def __init__(self) -> None:
         self.shown = 0
@@ -28,14 +28,16 @@ class Coverage:
         from infuser.sources.naming import source_names
 
         if part == "dev":
-            self.shown = max(range(len(found)), key=lambda place: sum(len(one.links) for one in found[place]))
+            self.shown = max(range(len(found)), key=lambda place: sum(len(one.spans) for one in found[place]))
         for place, name in enumerate(source_names(sources)):
             of_source = [of_text[place] for of_text in found]
-            n_reached = sum(1 for one in of_source if one.links or one.terms)
-            n_links = sum(len(one.links) for one in of_source)
+            spans, links = ([len(getattr(one, name)) for one in of_source] for name in ("spans", "links"))
             texts = counted(len(found), f"{_PARTS[part]} text")
-            say(f"{name}: {counted(n_links, 'link')} in {n_reached:,} of {texts}")
-            if not n_reached:
+            say(
+                f"{name}: {counted(sum(spans), 'mention')} in {sum(map(bool, spans)):,} and "
+                f"{counted(sum(links), 'link')} in {sum(map(bool, links)):,} of {texts}"
+            )
+            if not any(spans):
                 say("  It knows nothing about these texts. Are its names spelled as in them?", style="yellow")
 
 

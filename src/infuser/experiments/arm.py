@@ -6,6 +6,7 @@ the same new weights and the same links, shuffled between texts.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from infuser.errors import InputError, did_you_mean
 from infuser.files import digest_of
 from infuser.registry import METHODS
+from infuser.sources.naming import split_settings
 from infuser.types import Source
 
 if TYPE_CHECKING:
@@ -145,17 +147,24 @@ def check_names(given: Iterable[str], known: Collection[str], where: str) -> Non
 def make_method(kind: str, settings: Mapping[str, Any], *, where: str = "") -> Any:
     """Return a registered method with these settings; in fine-tuning, `Kar` injects every candidate by default.
 
-    A linker that was never trained has no threshold to go by, so all candidates pass. "types+kam" is several methods
-    with their usual settings.
+    A linker that was never trained has no threshold to go by, so all candidates pass. "types+kam" is several methods,
+    and settings may stand behind each name: "types,vectors=names+kam,channels=types".
     """
-    if "+" in kind:
+    named = named_methods(kind)
+    if len(named) > 1:
         from infuser.methods.together import Together
 
-        check_names(settings, (), f"{where}: {kind}")
-        return Together(tuple(make_method(one, {}, where=where) for one in kind.split("+")))
+        if settings:
+            raise InputError(
+                f"{where}: {next(iter(settings))!r} could belong to each of {kind}. Write settings behind their "
+                "method, as in 'types,vectors=names+kam,channels=types'."
+            )
+        return Together(tuple(make_method(name, own, where=where) for name, own in named))
     import infuser.methods
     from infuser.methods.kar import EVERY_CANDIDATE
 
+    [(kind, own)] = named
+    settings = {**own, **settings}
     cls = METHODS[kind]
     check_names(settings, [one.name for one in fields(cls)], f"{where}: {kind}")
     given = {name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()}
@@ -165,6 +174,11 @@ def make_method(kind: str, settings: Mapping[str, Any], *, where: str = "") -> A
         return cls(**given)
     except TypeError as error:
         raise InputError(f"{where}: {error}.") from error
+
+
+def named_methods(written: str) -> list[tuple[str, dict[str, Any]]]:
+    """Return the registered names in "types,vectors=names+kam" with the settings behind each."""
+    return [split_settings(one) for one in re.split(r"\+(?=[a-z])", written)]
 
 
 def method_for(kind: str, checkpoint: str) -> Any:

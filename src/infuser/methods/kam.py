@@ -1,4 +1,4 @@
-"""KAM: knowledge-assisted attention maps (Bai et al. 2022, "Enhancing Self-Attention with MapKnowledge-Assisted
+"""KAM: knowledge-assisted attention maps (Bai et al. 2022, "Enhancing Self-Attention with Knowledge-Assisted
 Attention Maps").
 
 Each source draws a map over the words of the text. At every layer the maps are laid beside the attention scores of
@@ -91,7 +91,7 @@ class MapMixer(Kernels):
         )
         if fused is not None:
             if not torch.is_grad_enabled():
-                knowledge.fused.clear()  # nobody will ask for the layers below again
+                knowledge.fused.clear()  # the layers below are not needed again
             knowledge.fused[-1 if self.shared else self.layer] = fused
         return out, weights
 
@@ -137,9 +137,10 @@ class Kam:
     own_rate: float | Literal["host"] = 1e-4
     """Peak learning rate of the new weights in our loop, whatever the host's is; "host" takes the host's."""
     decay: float = 0.002
-    """Share of a new weight that a step at the peak rate takes away in our loop, so that unused ones stay small."""
+    """Share of a new weight that a step at the peak rate takes away in our loop, so that unused ones stay small; none
+    with `learn_alpha` or without a limit, where weights start elsewhere than at 0."""
     map_step: float = 4000.0
-    """Map weights are held divided by this, so that an optimiser step of the host's size moves them this much
+    """Map weights are stored divided by this, so one optimiser step at the host's rate moves them this many times
     further: maps want large steps, the kernel over pretrained scores wants small ones."""
     term_scope: Literal["mention", "text"] = "mention"
     """Which tokens see a term: those of the mention that it is tied to, or all of the text."""
@@ -147,7 +148,7 @@ class Kam:
     """How much of the terms' share of attention a head takes: learned, starting at 0, or fixed; 1 is plain attention
     over text and terms."""
     term_step: float = 400.0
-    """Gates of terms are held divided by this, likewise."""
+    """Gates of terms are stored divided by this, likewise."""
 
     @classmethod
     def paper(cls, **changes: Any) -> Self:

@@ -1,8 +1,7 @@
-"""KAM's new weights, and how they are held.
+"""KAM's new weights and how they are parameterised.
 
-Adam moves a weight by about the learning rate in every step, whatever the size of its gradient, so rate times steps is
-how far it can run. With a limit, what a weight says is bounded by a tanh, and far below the bound it is the weight
-itself times its step:
+Adam moves a weight by about the learning rate per step, whatever its gradient, so rate times steps is how far it can
+drift. With a limit, every effective value is bounded by a tanh and is linear in its weight far below the bound:
 
     strength of a map    limit * share * tanh(alpha * map_step * weight / limit)     the shares of a kernel sum to 1
     kernel over scores   identity + alpha * tanh(n * weight) / n                     n weights for each head
@@ -76,7 +75,7 @@ class Kernels(nn.Module):
             self.maps.copy_(conv.weight[:, n_heads:] / self.map_step)
 
     def add_terms(self, gate: Literal["learned"] | float, step: float) -> None:
-        """Make room for terms: one gate per head, closed at first and held divided by `step`, or a fixed one."""
+        """Make room for terms: one gate per head, closed at first and stored divided by `step`, or a fixed one."""
         self.term_step = step
         self.term_gate = gate
         if gate == "learned":

@@ -21,11 +21,11 @@ from infuser.types import OTHER, Annotations, Source, Span, Term, Vocabulary
 _SAY_NOTHING = ("", "entity", "word", "phrase", OTHER)
 """Labels that say no more than that there is a mention."""
 _UNSPOKEN = ("", "type", "description")
-"""Relations of terms that go without saying."""
+"""Relations of terms that are not written."""
 
 
 class WrittenReader:
-    """Reads nothing: what is known stands in the tokens."""
+    """Adds nothing to a call: the knowledge is part of the input tokens."""
 
     always_on = (
         "The method 'text' cannot be switched off in a call: what it wrote is part of the tokens. Make the batch "

@@ -62,7 +62,7 @@ class TypeVectors(nn.Module):
         return states + self.gate(states, added) * added
 
     def added(self, states: Tensor, known: TypeKnowledge) -> Tensor:
-        """Return what types and names say about each token, (batch, seq, hidden)."""
+        """Return the type vectors and gated name vectors of each token, summed, (batch, seq, hidden)."""
         added = states.new_zeros(states.shape)
         if hasattr(self, "vectors"):
             rows = torch.as_tensor(self.type_starts, device=states.device)[known.sources] + known.types
@@ -77,7 +77,7 @@ class TypeVectors(nn.Module):
         return added
 
     def gate(self, states: Tensor, added: Tensor) -> Tensor:
-        """Return how much of it each token takes, (batch, seq, 1): 1 at the start, 0 with a shut gate, 2 at most."""
+        """Return each token's gate, (batch, seq, 1): 1 at the start, between 0 (closed) and 2."""
         return 2 * torch.sigmoid(self.from_state(states) + self.from_types(added))
 
 
@@ -243,28 +243,29 @@ def _with_first(known: TypeKnowledge, spans: Tensor, rows: Tensor, dtype: torch.
 class Types:
     """Settings of the method; every field has a default that works."""
 
-    vectors: Literal["learned", "names", "both"] = "learned"
-    """What says a type: a learned vector, the host's own embeddings of the terms that sources offer, or both."""
+    vectors: Literal["auto", "learned", "names", "both"] = "auto"
+    """What says a type: a learned vector, the host's own embeddings of the terms that sources offer, or both; "auto"
+    takes both where sources offer terms."""
     where: Literal["bottom", "top", "both"] = "both"
     """Before the first block, behind the last one, or both."""
     step: float = 100.0
-    """Learned vectors are held divided by this, so that an optimiser step of the host's size moves them this much
+    """Learned vectors are stored divided by this, so one optimiser step at the host's rate moves them this many times
     further."""
     name_step: float = 400.0
     """Gates of names, likewise."""
 
     def __post_init__(self) -> None:
-        if self.vectors not in ("learned", "names", "both") or self.where not in ("bottom", "top", "both"):
+        if self.vectors not in ("auto", "learned", "names", "both") or self.where not in ("bottom", "top", "both"):
             raise InputError(
-                f"Types(vectors={self.vectors!r}, where={self.where!r}): vectors are 'learned', 'names' or 'both', "
-                "where is 'bottom', 'top' or 'both'."
+                f"Types(vectors={self.vectors!r}, where={self.where!r}): vectors are 'auto', 'learned', 'names' or "
+                "'both', where is 'bottom', 'top' or 'both'."
             )
         if not (self.step > 0 and self.name_step > 0):
             raise InputError(f"Types(step={self.step!r}, name_step={self.name_step!r}) must be above 0.")
 
     def attach(self, host: PreTrainedModel, *, sources: Sequence[Source], vocabulary: Vocabulary) -> None:
         """Put the vectors beside the host's embeddings, and hooks before its first and behind its last block."""
-        with_names = self.vectors != "learned"
+        with_names = self.vectors in ("names", "both") or (self.vectors == "auto" and vocabulary.with_terms)
         if with_names and not vocabulary.with_terms:
             raise SourceError(
                 f"Types(vectors={self.vectors!r}) reads the terms that sources offer, but none of these does. Let one "

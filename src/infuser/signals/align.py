@@ -1,6 +1,6 @@
 """Characters become token positions, for one example.
 
-A source speaks of characters of the joined text; the encoder knows positions of a padded token sequence. A link
+Sources use character offsets in the joined text; the encoder uses positions in a padded token sequence. A link
 becomes a box, "these rows and these columns", which later is drawn as a rectangle of the map and its mirror image.
 """
 

@@ -43,7 +43,7 @@ class Collator:
     mentions and candidates, see `signals.candidates`. An example may then have `gold`, what these mentions mean (see
     `linking.examples`).
 
-    A `writer` puts what the sources found behind the text as well; without `tensors`, only that.
+    With a `writer`, what the sources found is also appended to the text; with `tensors=False`, only appended.
 
     Batches are those for answering; `for_epoch` gives those for training, where a `Selective` source draws.
     """

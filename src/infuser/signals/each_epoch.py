@@ -31,7 +31,7 @@ class SelectiveTraining(_Trainer):
     """Mixed into a `transformers.Trainer`, lets selective sources draw again in every epoch; our loop does so itself.
 
     Evaluation and prediction inject everything. Do not keep workers alive between epochs
-    (`dataloader_persistent_workers`): they would not hear which epoch it is.
+    (`dataloader_persistent_workers`): they would keep the first epoch's collator.
 
         class MyTrainer(SelectiveTraining, Trainer): ...
 

@@ -1,4 +1,4 @@
-"""Examples as people have them become rows of text, tokenizer inputs and tensors of labels, or one clear error."""
+"""Validates examples and turns them into text rows, tokenizer inputs and label tensors."""
 
 from __future__ import annotations
 

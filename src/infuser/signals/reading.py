@@ -104,7 +104,7 @@ def follow_padding(places: Tensor, length: Tensor, rows: Tensor) -> Tensor:
     since has moved these tokens; `rows` (batch, seq) is True for real tokens.
     """
     added = rows.shape[1] - length.to(rows.device)
-    on_the_left = added * rows[:, -1]  # whoever pads ends either with padding or, padding on the left, with a token
+    on_the_left = added * rows[:, -1]  # a row padded on the left ends in a real token
     return places + on_the_left.view(-1, *[1] * (places.dim() - 1))
 
 

@@ -1,11 +1,12 @@
-"""Names that training labels refute: what a list takes for mentions and the examples do not.
+"""Drops names that the training labels contradict.
 
 An example is {"text": ..., "entities": [(start, end, label), ...]}. The labels of a source need not be those of the
 examples: each stands for the gold label with which its mentions coincide most often. An occurrence of a name
 
     speaks for it       if it coincides with a gold mention of this label
     speaks against it   if it overlaps no gold mention, or only such of other labels
-    says nothing        if it overlaps a gold mention of this label in part: "pain" in "chest pain"
+    says nothing        if it overlaps a gold mention of this label in part: "pain" in "chest pain"; or if its label
+                        stands for no gold label at all: the examples do not label such things
 
 A name is refuted if more occurrences speak against it than for it, by more than the smoothing.
 """
@@ -90,7 +91,7 @@ def _refuted(
 
 
 def _judge(span: Span, near: Gold, label: str | None) -> int:
-    if label is None:  # the task does not label such things, so its labels say nothing about them
+    if label is None:
         return 0
     same = [place for place in near if place[2] == label]
     if any(place[:2] == (span.start, span.end) for place in same):

@@ -55,7 +55,7 @@ _EXAMPLES = {
 
 def read_named(given: str) -> list[Source]:
     """Return what one --source names."""
-    first, settings = _split(given)
+    first, settings = split_settings(given)
     kind, equals, place = first.partition("=")
     if equals and kind in SOURCES:
         return [from_path(kind, Path(place), check_settings(kind, settings, f"--source {given}"))]
@@ -73,8 +73,8 @@ def read_named(given: str) -> list[Source]:
     return [from_entry({"kind": first, **settings}, f"--source {given}", Path())]
 
 
-def _split(given: str) -> tuple[str, dict[str, Any]]:
-    """Return what stands before the settings, and the settings."""
+def split_settings(given: str) -> tuple[str, dict[str, Any]]:
+    """Return what stands before the settings in "what,name=value,...", and the settings."""
     first, *parts = _SETTING.split(given)
     settings: dict[str, Any] = {}
     while parts:

@@ -1,7 +1,7 @@
-"""Named entities: stretches of a text and their types, found by a head that gives every word a tag.
+"""Named entity recognition with a token classification head.
 
-An example is a text with its entities in characters; which tokens that concerns is known in `signals.tags` alone. A
-text that is longer than the encoder reads is cut at its end, and the entities that were cut off count as missed.
+Entities are character spans; only `signals.tags` maps them to tokens. In training and scoring, a text that is longer
+than the encoder reads is cut at its end, and the entities that were cut off count as missed.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Ner(InParts):
     def __post_init__(self) -> None:
         super().__post_init__()
         if self.metric is not None and self.metric not in _METRICS:
-            get_metric(self.metric)  # raises for a name that nobody knows
+            get_metric(self.metric)  # raises for unknown names
             raise InputError(f"The metric {self.metric!r} does not judge entities. Take {', '.join(_METRICS)}.")
 
     @property
@@ -177,23 +177,24 @@ def find_entities(
 
 
 def find_in_documents(
-    model: PreTrainedModel, collator: Collator, texts: Sequence[str], *, batch_size: int = 64
+    model: PreTrainedModel, collator: Collator, documents: Sequence[Mapping[str, Any]], *, batch_size: int = 64
 ) -> list[list[FoundEntity]]:
-    """Return the entities in texts of any length, as `find_entities` does.
+    """Return the entities in examples with texts of any length, as `find_entities` does.
 
     A text that the encoder cannot read whole is read in windows that end with a paragraph or a sentence if possible.
     """
-    found: list[list[FoundEntity]] = [[] for _ in texts]
-    waiting = [(row, 0, text) for row, text in enumerate(texts)]
+    found: list[list[FoundEntity]] = [[] for _ in documents]
+    waiting: list[tuple[int, int, Mapping[str, Any]]] = [(row, 0, example) for row, example in enumerate(documents)]
     while waiting:
-        examples = [{"text": text} for *_, text in waiting]
+        examples = [example for *_, example in waiting]
         answers = _read_all(model, collator, examples, batch_size=batch_size, progress=False)
-        longer = []
-        for (row, start, text), (entities, is_cut) in zip(waiting, answers, strict=True):
+        longer: list[tuple[int, int, Mapping[str, Any]]] = []
+        for (row, start, example), (entities, is_cut) in zip(waiting, answers, strict=True):
+            text = example["text"]
             n_words = min(MAX_WORDS, len(find_tokens(text, case=False)) // 2) if is_cut else 0
             parts = cut_windows(text, n_words) if n_words else []
             if len(parts) > 1:
-                longer += [(row, start + first, text[first:end]) for first, end in parts]
+                longer += [(row, start + first, {"text": text[first:end]}) for first, end in parts]
             else:
                 found[row] += [[start + first, start + end, *more] for first, end, *more in entities]
         waiting = longer

@@ -45,8 +45,8 @@ class InfuserNer(ModelComponent):
 
     def read(self, docs: list[Any], batch_size: int) -> None:
         """Find the entities of documents."""
-        infused, texts = self.infused, [doc.text for doc in docs]
-        found = find_in_documents(infused.model, infused.collator(), texts, batch_size=batch_size)
+        infused, examples = self.infused, [{"text": doc.text} for doc in docs]
+        found = find_in_documents(infused.model, infused.collator(), examples, batch_size=batch_size)
         for doc, entities in zip(docs, found, strict=True):
             _write(doc, entities, self.overwrite_ents)
 

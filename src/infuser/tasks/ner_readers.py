@@ -1,4 +1,4 @@
-"""Texts with their entities, from the files that people keep them in; each example remembers where it stands.
+"""Reads texts with entities; each example keeps its file and line.
 
 | file                       | holds                                                                              |
 |----------------------------|------------------------------------------------------------------------------------|

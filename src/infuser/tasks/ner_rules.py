@@ -1,4 +1,4 @@
-"""What a dictionary finds without an encoder: the rules beside which every result on entities is printed.
+"""Dictionary baselines, printed beside NER results.
 
 "Dictionary alone" takes what the sources of an arm found. A label of a source ("drug") means the type of the task
 ("Chemical") with which its mentions coincide most often in the training texts. "Dictionary + plain" adds to the
