@@ -210,9 +210,9 @@ def test_names_of_types_that_the_model_has_never_seen_change_the_answer() -> Non
 
 def test_names_are_read_where_sources_offer_terms() -> None:
     offering, silent = infuse_types(Entities({"Bern": "city"}, n_terms=1)), infuse_types(Entities({"Bern": "city"}))
-    assert hasattr(offering.model.embeddings.knowledge.bottom, "name_gates")
-    assert not hasattr(silent.model.embeddings.knowledge.bottom, "name_gates")
-    assert all(hasattr(one.model.embeddings.knowledge.bottom, "vectors") for one in (offering, silent))
+    assert offering.model.embeddings.knowledge.bottom.name_gates is not None
+    assert silent.model.embeddings.knowledge.bottom.name_gates is None
+    assert all(one.model.embeddings.knowledge.bottom.vectors is not None for one in (offering, silent))
 
 
 @pytest.mark.parametrize("vectors", ["names", "both"])

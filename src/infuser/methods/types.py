@@ -46,10 +46,9 @@ class TypeVectors(nn.Module):
         self.type_starts = [sum(n_types[:place]) for place in range(len(n_types))]
         self.relation_starts = [sum(n_relations[:place]) for place in range(len(n_relations))]
         self.step, self.name_step = settings.step, settings.name_step
-        if settings.vectors != "names":
-            self.vectors = nn.Parameter(torch.zeros(sum(n_types) * len(PLACES), hidden))
-        if with_names:
-            self.name_gates = nn.Parameter(torch.zeros(sum(n_relations)))
+        n_vectors = sum(n_types) * len(PLACES)
+        self.vectors = None if settings.vectors == "names" else nn.Parameter(torch.zeros(n_vectors, hidden))
+        self.name_gates = nn.Parameter(torch.zeros(sum(n_relations))) if with_names else None
         self.from_state = nn.Linear(hidden, 1)
         self.from_types = nn.Linear(hidden, 1, bias=False)
         for gate in (self.from_state, self.from_types):
@@ -64,11 +63,11 @@ class TypeVectors(nn.Module):
     def added(self, states: Tensor, known: TypeKnowledge) -> Tensor:
         """Return the type vectors and gated name vectors of each token, summed, (batch, seq, hidden)."""
         added = states.new_zeros(states.shape)
-        if hasattr(self, "vectors"):
+        if self.vectors is not None:
             rows = torch.as_tensor(self.type_starts, device=states.device)[known.sources] + known.types
             vectors = self.vectors[rows * len(PLACES) + known.places] * (self.step * known.weights[:, None])
             added = added.index_put((known.texts, known.tokens), vectors.to(states.dtype), accumulate=True)
-        if hasattr(self, "name_gates") and known.names is not None:
+        if self.name_gates is not None and known.names is not None:
             names = known.names
             starts = torch.as_tensor(self.relation_starts, device=states.device)
             gates = open_gate(self.name_gates * self.name_step)[starts[names.sources] + names.relations]

@@ -14,7 +14,7 @@ from infuser.errors import InputError
 from infuser.signals.align import Range, align, token_ranges
 from infuser.signals.appending import append_text, hide_appended, most_appended
 from infuser.signals.candidates import bases_among, candidate_tensors, read_golds
-from infuser.signals.examples import InputRow, read_labels, read_rows, tokenizer_inputs
+from infuser.signals.examples import InputRow, examples_of, read_labels, read_rows, rows_of, tokenizer_inputs
 from infuser.signals.tags import Tags, TokenWord, token_words
 from infuser.signals.terms import Speller, padded, term_tensors
 from infuser.sources.storage import annotate_checked
@@ -153,7 +153,7 @@ class Collator:
 
     def encode(self, texts: Sequence[str], pairs: Sequence[str | None] | None = None) -> dict[str, Tensor]:
         """Return the batch of these texts or pairs, without labels."""
-        return self(_examples_of(texts, pairs))
+        return self(examples_of(texts, pairs))
 
     def annotate(
         self,
@@ -296,16 +296,3 @@ def _left(gold: Sequence[Any] | None, stays: Sequence[bool]) -> list[Any] | None
             f"An example has {len(gold)} gold entities for {len(stays)} mentions. Give one, or None, each."
         )
     return [one for one, kept in zip(gold, stays, strict=True) if kept]
-
-
-def rows_of(texts: Sequence[str], pairs: Sequence[str | None] | None) -> list[InputRow]:
-    """Return the rows of texts and, if given, one pair or None for each."""
-    return read_rows(_examples_of(texts, pairs))[0]
-
-
-def _examples_of(texts: Sequence[str], pairs: Sequence[str | None] | None) -> list[dict[str, Any]]:
-    texts = [texts] if isinstance(texts, str) else texts
-    pairs = [pairs] if isinstance(pairs, str) else pairs
-    if pairs is not None and len(pairs) != len(texts):
-        raise InputError(f"There are {len(texts)} texts but {len(pairs)} pairs. Give one pair (or None) per text.")
-    return [{"text": text, "pair": None if pairs is None else pairs[i]} for i, text in enumerate(texts)]

@@ -56,6 +56,20 @@ def read_rows(examples: Sequence[Mapping[str, Any]]) -> tuple[list[InputRow], in
     return rows, counts.pop()
 
 
+def rows_of(texts: Sequence[str], pairs: Sequence[str | None] | None) -> list[InputRow]:
+    """Return the rows of texts and, if given, one pair or None for each."""
+    return read_rows(examples_of(texts, pairs))[0]
+
+
+def examples_of(texts: Sequence[str], pairs: Sequence[str | None] | None) -> list[dict[str, Any]]:
+    """Return texts and pairs as examples without labels."""
+    texts = [texts] if isinstance(texts, str) else texts
+    pairs = [pairs] if isinstance(pairs, str) else pairs
+    if pairs is not None and len(pairs) != len(texts):
+        raise InputError(f"There are {len(texts)} texts but {len(pairs)} pairs. Give one pair (or None) per text.")
+    return [{"text": text, "pair": None if pairs is None else pairs[i]} for i, text in enumerate(texts)]
+
+
 def _choices_of(example: Mapping[str, Any], where: str) -> list[InputRow]:
     if "text" not in example:
         raise InputError(

@@ -17,8 +17,8 @@ from transformers import BatchEncoding, PreTrainedTokenizerBase
 
 from infuser.errors import InputError
 from infuser.signals.appending import hide_appended
-from infuser.signals.collator import Collator, rows_of
-from infuser.signals.examples import InputRow, tokenizer_inputs
+from infuser.signals.collator import Collator
+from infuser.signals.examples import InputRow, rows_of, tokenizer_inputs
 from infuser.signals.terms import no_terms
 
 

@@ -1,0 +1,259 @@
+"""When does knowledge help? Real tasks with few and many labels, MiniLM, paired seeds, beside strong simple rivals.
+
+Arms: plain, the same knowledge as text, `Types` (learned vectors and names), and the placebo of `Types`; for names in
+text the dictionary alone and joined with plain stand below each table, for relations the scores of rows that the
+knowledge covers. BC5CDR also has KAM in several forms, which reads the same names as a list. All arms keep their last
+epoch: whoever has 100 labelled texts has none to choose epochs by. Settings were chosen on dev texts (`--pilot`); the
+test texts are read once per cell. All train in 16 bits (bf16). Finished cells are kept, so a stopped run resumes.
+
+    python benchmarks/evidence.py bc5cdr ncbi-disease --sizes 100 300     # needs shared/data; hours on two cores
+    python benchmarks/evidence.py --table                                 # the tables of docs/results, from the JSON
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import asdict, dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from support.measuring import RESULTS, about, write_result
+
+from infuser import TrainSettings, assets
+from infuser.comparing import Comparison, compare
+from infuser.experiments.arm import Arm
+from infuser.experiments.cell import Cell
+from infuser.experiments.data import Data
+from infuser.files import write_whole
+from infuser.knowledge.graph.kinds import EntityLabels
+from infuser.knowledge.graph.store import GraphStore
+from infuser.methods import Kam, Text, Types
+from infuser.sources import Entities, Graph
+from infuser.tasks.base import Split, Task
+from infuser.tasks.ner import Ner
+from infuser.tasks.splitting import subset
+
+ROOT = Path(__file__).resolve().parents[1]
+DATA = ROOT.parent / "shared" / "data"
+RUN = ROOT / "runs" / "evidence"
+RESULT = RESULTS / "evidence.json"
+N_SCORED = 2000
+"""Test texts that are scored at most."""
+EPOCHS = {100: 20, 200: 20, 300: 16, 1000: 8}
+"""How often each text is seen, by the number of training texts; 3 times with more."""
+MAIN = ("plain", "types", "text", "placebo")
+
+
+@dataclass(frozen=True)
+class Bench:
+    """A data set, the knowledge for it, and how many training texts are tried."""
+
+    task: Callable[[], Task]
+    graph: str = "biomedical"
+    types: tuple[str, ...] | None = None
+    """Which types of the graph are read; None reads all."""
+    terms: tuple[str, ...] = ("neighbours",)
+    sizes: tuple[str, ...] = ("100", "300", "1000", "all")
+    metric: str = "entity-f1-unseen"
+    """The second score in tables."""
+
+
+def _iob(folder: str, train: str = "train.tsv", dev: str = "devel.tsv", test: str = "test.tsv") -> Callable[[], Task]:
+    return lambda: Ner(str(DATA / "ner" / folder), train=train, dev=dev, test=test)
+
+
+_CROSSNER = ("train.txt", "dev.txt", "test.txt")
+BENCHES = {
+    "bc5cdr": Bench(_iob("BioNER/BC5CDR-IOB"), types=("chemical", "disease", "phenotype")),
+    "ncbi-disease": Bench(_iob("BioNER/NCBI-disease-IOB"), types=("disease", "phenotype")),
+    "politics": Bench(_iob("CrossNER/politics", *_CROSSNER), "wikidata-small", None, ("type",), ("200",)),
+    "science": Bench(_iob("CrossNER/science", *_CROSSNER), "wikidata-small", None, ("type",), ("200",)),
+    "wnut-17": Bench(
+        _iob("WNUT17", "wnut17train.conll", "emerging.dev.conll", "emerging.test.annotated"),
+        "wikidata-small",
+        None,
+        ("type",),
+        ("300", "all"),
+    ),
+}
+
+
+def arms(bench: Bench) -> dict[str, Arm]:
+    """Return the arms that can be compared, by name."""
+    graph = build_graph(bench.graph)
+    named = [Graph(graph, types=bench.types, n_terms=3, terms=bench.terms)]
+    best = Arm(Types(), named, name="types")
+    listed = [Entities(build_names(graph, bench.types))]
+    return {
+        "plain": Arm(),
+        "types": best,
+        "text": Arm(Text(), named, name="text"),
+        "placebo": best.placebo(),
+        "types learned": Arm(Types(), [Graph(graph, types=bench.types)], name="types learned"),
+        "types list": Arm(Types(), listed, name="types list"),
+        "kam links": Arm(Kam(), listed, name="kam links"),
+        "kam types": Arm(Kam(channels="types"), listed, name="kam types"),
+        "kam terms": Arm(Kam(channels="types"), [Entities(listed[0].names, n_terms=1)], name="kam terms"),
+        "types+kam": Arm([Types(), Kam(channels="types")], listed, name="types+kam"),
+    }
+
+
+def build_graph(asset: str) -> Path:
+    """Return the graph of an asset, built where it is missing."""
+    graph = RUN / asset
+    if not graph.exists():
+        _infuser("graph", "build", "--asset", asset, "--out", graph)
+    return graph
+
+
+def build_names(graph: Path, types: tuple[str, ...] | None) -> Path:
+    """Return a list of the names in a graph with their types, built where it is missing."""
+    names = graph.with_name(f"{graph.name} names {' '.join(types or ('of all types',))}")
+    if not names.exists():
+        table = write_whole(names.with_suffix(".tsv"), "".join(_names(GraphStore.open(graph), types)))
+        _infuser("gazetteer", "build", table, "--out", names)
+    return names
+
+
+def _names(graph: GraphStore, types: tuple[str, ...] | None) -> Iterator[str]:
+    labels = EntityLabels(graph, "entity", types)
+    for number in range(graph.n_entities):
+        if labels[number]:
+            entity = graph.entity(number)
+            for name in dict.fromkeys((entity.label, *entity.aliases)):
+                if name.strip():
+                    yield f"{' '.join(name.split())}\t{labels[number]}\t{entity.id}\n"
+
+
+def _infuser(*command: object) -> None:
+    subprocess.run([sys.executable, "-m", "infuser", *map(str, command)], check=True)
+
+
+@cache
+def _read(bench: Bench, split: Split) -> tuple[Task, list[Any]]:
+    task = bench.task()
+    return task, task.read(split)
+
+
+def read_data(bench: Bench, n_train: int | None, *, pilot: bool = False) -> Data:
+    """Return so many training texts, labels in proportion, and those that are scored."""
+    split: Split = "dev" if pilot else "test"
+    (task, train), (_, scored) = _read(bench, "train"), _read(bench, split)
+    few = [train[place] for place in subset(len(train), n_train, strata=task.strata(train))]
+    return Data(task, few, [], [scored[place] for place in subset(len(scored), N_SCORED)], scored=split)
+
+
+def summed_up(found: Comparison, settings: TrainSettings) -> dict[str, Any]:
+    """Return what is kept of a comparison."""
+    return {
+        "about": about("torch"),
+        "training": {**asdict(settings), "metric": found.data.metric},
+        "data": found.data.describe(),
+        "statistics": json.loads(found.statistics.to_json()),
+        "scores": {name: [one["scores"] for one in results] for name, results in found.results.items()},
+        "notes": {name: [one["notes"] for one in results] for name, results in found.results.items()},
+        "rules": found.rules,
+        "seconds": {name: [one["seconds"] for one in results] for name, results in found.results.items()},
+    }
+
+
+def run(name: str, chosen: argparse.Namespace) -> None:
+    """Train what is asked for on one data set and keep the results."""
+    bench = BENCHES[name]
+    every = arms(bench)
+    for size in chosen.sizes or bench.sizes:
+        n_train = None if size == "all" else int(size)
+        settings = TrainSettings(
+            epochs=EPOCHS.get(n_train or 0, 3), batch_size=16, learning_rate=chosen.rate, mixed_precision="bf16"
+        )
+
+        def report(cell: Cell, step: Any, size: str = size) -> None:
+            if step is None:
+                print(f"{name}, {size}: {cell.method}, seed {cell.seed}", flush=True)
+
+        found = compare(
+            str(assets.fetch("minilm")),
+            [every[one] for one in chosen.arms],
+            read_data(bench, n_train, pilot=chosen.pilot),
+            seeds=chosen.seeds,
+            settings=settings,
+            text=False,
+            placebo=False,
+            out=RUN / ("pilot" if chosen.pilot else "cells") / name / size,
+            workers=chosen.workers,
+            cache=RUN / "annotations",
+            progress=report,
+        )
+        print(f"\n{name}, {size}, {found.data.scored}\n\n{found.table()}", flush=True)
+        if not chosen.pilot:
+            kept = read_results()
+            kept.setdefault(name, {})[f"{size}, {chosen.title}" if chosen.title else size] = summed_up(found, settings)
+            write_result(RESULT, kept)
+
+
+def read_results() -> dict[str, Any]:
+    """Return what earlier runs kept, by data set and size."""
+    return json.loads(RESULT.read_text("utf-8")) if RESULT.exists() else {}
+
+
+def table(of_set: Mapping[str, Any], second: str) -> str:
+    """Return the results of one data set as Markdown."""
+    lines = ["| texts | arm | F1 per seed | mean ± 95 % | minus plain ± 95 % (over texts) | " + second + " |"]
+    lines.append("|---|---|---|---|---|---|")
+    for size, kept in of_set.items():
+        statistics = kept["statistics"]
+        against = {one["arm"]: one for one in statistics["differences"] if one["against"] == "plain"}
+        for place, arm in enumerate(statistics["arms"]):
+            per_seed = " / ".join(_short(one) for one in arm["per_seed"])
+            others = [one.get(second) for one in kept["scores"][arm["name"]]]
+            mean = "" if None in others else _short(sum(others) / len(others))
+            difference = _difference(against[arm["name"]]) if arm["name"] in against else ""
+            spread = _spread(arm["interval"], arm["mean"])
+            first = size if place == 0 else ""
+            lines.append(
+                f"| {first} | {arm['name']} | {per_seed} | {_short(arm['mean'])}{spread} | {difference} | {mean} |"
+            )
+        lines += [f"| | | | | {rule} | |" for rule in kept["rules"]]
+    return "\n".join(lines)
+
+
+def _difference(one: Mapping[str, Any]) -> str:
+    over = "" if one["over_examples"] is None else " ([{:+.3f}, {:+.3f}])".format(*one["over_examples"])
+    return f"{one['mean']:+.3f}{_spread(one['over_seeds'], one['mean'])}{over}".replace("0.", ".")
+
+
+def _spread(interval: list[float] | None, mean: float) -> str:
+    return "" if interval is None else f" ± {_short(interval[1] - mean)}"
+
+
+def _short(value: float) -> str:
+    return f"{value:.3f}".replace("0.", ".", 1)
+
+
+def main() -> None:
+    """Train what is asked for, or print the tables of what was kept."""
+    options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    options.add_argument("sets", nargs="*", choices=[*BENCHES, []], metavar="SET", help=", ".join(BENCHES))
+    options.add_argument("--sizes", nargs="+", help="training texts, or all")
+    options.add_argument("--arms", nargs="+", default=list(MAIN))
+    options.add_argument("--seeds", type=int, default=5)
+    options.add_argument("--rate", type=float, default=2e-4)
+    options.add_argument("--workers", type=int, default=2)
+    options.add_argument("--pilot", action="store_true", help="score dev texts, and keep nothing")
+    options.add_argument("--title", default="", help="keep the results beside earlier ones of the same size")
+    options.add_argument("--table", action="store_true", help="print the tables of what was kept, and train nothing")
+    chosen = options.parse_args()
+    for name in chosen.sets or BENCHES:
+        if not chosen.table:
+            run(name, chosen)
+        elif name in (kept := read_results()):
+            print(f"\n{name}\n\n{table(kept[name], BENCHES[name].metric)}")
+
+
+if __name__ == "__main__":
+    main()
