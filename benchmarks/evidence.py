@@ -7,7 +7,7 @@ epoch: whoever has 100 labelled texts has none to choose epochs by. Settings wer
 test texts are read once per cell. All train in 16 bits (bf16). Finished cells are kept, so a stopped run resumes.
 
     python benchmarks/evidence.py bc5cdr ncbi-disease --sizes 100 300     # needs shared/data; hours on two cores
-    python benchmarks/evidence.py --table                                 # the tables of docs/results, from the JSON
+    python benchmarks/evidence.py --table      # the tables of docs/results and the learning curves, from the JSON
 """
 
 from __future__ import annotations
@@ -148,6 +148,11 @@ def read_data(bench: Bench, n_train: int | None, *, pilot: bool = False) -> Data
     return Data(task, few, [], [scored[place] for place in subset(len(scored), N_SCORED)], scored=split)
 
 
+def _rules(found: Comparison) -> Mapping[str, Any]:
+    """Return what rules answer without an encoder, from the first arm that has any."""
+    return next((one["rules"] for results in found.results.values() for one in results if "rules" in one), {})
+
+
 def summed_up(found: Comparison, settings: TrainSettings) -> dict[str, Any]:
     """Return what is kept of a comparison."""
     return {
@@ -157,7 +162,8 @@ def summed_up(found: Comparison, settings: TrainSettings) -> dict[str, Any]:
         "statistics": json.loads(found.statistics.to_json()),
         "scores": {name: [one["scores"] for one in results] for name, results in found.results.items()},
         "notes": {name: [one["notes"] for one in results] for name, results in found.results.items()},
-        "rules": found.rules,
+        "rules": {name: one["scores"] for name, one in _rules(found).items()},
+        "sentences": found.rules,
         "seconds": {name: [one["seconds"] for one in results] for name, results in found.results.items()},
     }
 
@@ -218,8 +224,47 @@ def table(of_set: Mapping[str, Any], second: str) -> str:
             lines.append(
                 f"| {first} | {arm['name']} | {per_seed} | {_short(arm['mean'])}{spread} | {difference} | {mean} |"
             )
-        lines += [f"| | | | | {rule} | |" for rule in kept["rules"]]
+        for rule, scores in kept["rules"].items():
+            lines.append(
+                f"| | {rule} | | {_short(scores[statistics['metric']])} | | {_short(scores.get(second, 0.0))} |"
+            )
     return "\n".join(lines)
+
+
+def plot(kept: Mapping[str, Any], path: Path) -> None:
+    """Draw the scores of each arm against the number of training texts, one panel per data set with several sizes."""
+    from infuser.reports.figures import COLOURS, drawing, new_figure, write_figure
+
+    drawn = {name: of_set for name, of_set in kept.items() if len(_sizes(of_set)) > 1}
+    with drawing():
+        figure = new_figure(270, width=340 * len(drawn))
+        for axes, (name, of_set) in zip(figure.subplots(1, len(drawn), squeeze=False)[0], drawn.items(), strict=True):
+            sizes = _sizes(of_set)
+            for arm, colour in zip(MAIN, COLOURS, strict=False):
+                found = {
+                    n: one
+                    for size, n in sizes.items()
+                    for one in of_set[size]["statistics"]["arms"]
+                    if one["name"] == arm
+                }
+                means = [one["mean"] for one in found.values()]
+                spread = [0 if one["interval"] is None else one["interval"][1] - one["mean"] for one in found.values()]
+                axes.errorbar(list(found), means, spread, color=colour, label=arm, marker="o", markersize=4, capsize=3)
+            for rule in dict.fromkeys(rule for size in sizes for rule in of_set[size]["rules"]):
+                scores = [of_set[size]["rules"][rule][of_set[size]["statistics"]["metric"]] for size in sizes]
+                axes.plot(list(sizes.values()), scores, "--", color="#6e8898", label=rule)
+            axes.set_xscale("log")
+            axes.set_xticks(list(sizes.values()), [f"{n:,}" for n in sizes.values()], minor=False)
+            axes.minorticks_off()
+            axes.set(title=name, xlabel="labelled training texts", ylabel="test F1")
+            axes.legend()
+        write_figure(figure, path)
+
+
+def _sizes(of_set: Mapping[str, Any]) -> dict[str, int]:
+    """Return the number of training texts behind each size of the main comparison, in order."""
+    sizes = {size: int(one["data"]["train"]["n"]) for size, one in of_set.items() if "," not in size}
+    return dict(sorted(sizes.items(), key=lambda item: item[1]))
 
 
 def _difference(one: Mapping[str, Any]) -> str:
@@ -246,13 +291,15 @@ def main() -> None:
     options.add_argument("--workers", type=int, default=2)
     options.add_argument("--pilot", action="store_true", help="score dev texts, and keep nothing")
     options.add_argument("--title", default="", help="keep the results beside earlier ones of the same size")
-    options.add_argument("--table", action="store_true", help="print the tables of what was kept, and train nothing")
+    options.add_argument("--table", action="store_true", help="print and draw what was kept, and train nothing")
     chosen = options.parse_args()
     for name in chosen.sets or BENCHES:
         if not chosen.table:
             run(name, chosen)
         elif name in (kept := read_results()):
             print(f"\n{name}\n\n{table(kept[name], BENCHES[name].metric)}")
+    if chosen.table:
+        plot(read_results(), ROOT / "docs" / "images" / "learning_curves.png")
 
 
 if __name__ == "__main__":
