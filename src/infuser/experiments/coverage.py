@@ -14,13 +14,17 @@ from infuser.tasks.base import Prediction, Task
 def score_apart(
     task: Task, golds: Sequence[Any], predictions: Sequence[Prediction], covered: Sequence[bool]
 ) -> dict[str, Any]:
-    """Return which rows are covered, and number and scores of the covered and of the uncovered ones, if there are any."""
+    """Return which rows are covered, and number and scores of covered and of uncovered ones, if there are any."""
     places = _places(covered)
     scores = {
         part: task.score([golds[place] for place in rows], [predictions[place] for place in rows])
         for part, rows in places.items()
     }
-    return {"rows": [int(row) for row in covered], "n": {part: len(rows) for part, rows in places.items()}, "scores": scores}
+    return {
+        "rows": [int(row) for row in covered],
+        "n": {part: len(rows) for part, rows in places.items()},
+        "scores": scores,
+    }
 
 
 def coverage_sentences(
@@ -41,7 +45,9 @@ def coverage_sentences(
             means = []
             for arm, of_arm in results.items():
                 same = [one for one in of_arm if one["golds"] == golds]
-                scores = [judge([one["predictions"][row] for row in rows], [golds[row] for row in rows]) for one in same]
+                scores = [
+                    judge([one["predictions"][row] for row in rows], [golds[row] for row in rows]) for one in same
+                ]
                 means += [f"{arm} {signed(float(np.mean(scores)), scale)[1:]}"] if scores else []
             said.append(f"{len(rows):,} {part} rows: {', '.join(means)}")
         sentences.append(f"{metric} by rows (knowledge of {', '.join(arms)}): {'; '.join(said)}.")

@@ -41,9 +41,15 @@ _KINDS = {
 _RELATED = {
     frozenset(pair.split("-"))
     for pair in (
-        "disease-gene disease-variant chemical-disease chemical-gene chemical-variant chemical-chemical gene-gene "
-        "variant-variant"
-    ).split()
+        "disease-gene",
+        "disease-variant",
+        "chemical-disease",
+        "chemical-gene",
+        "chemical-variant",
+        "chemical-chemical",
+        "gene-gene",
+        "variant-variant",
+    )
 }
 """Between which types the authors looked for relations."""
 
@@ -69,7 +75,7 @@ class BioredRelations(RelationClassification):
     around all mentions of the two, the one that is mentioned first as the head. Pairs have no direction. A relation
     outside these pairs (three of an entity with itself and one of a gene with a variant in Train, one in Dev, none in
     Test) is an example too, so that every relation counts. Mentions without an id are in no pair. A document that is
-    longer than the encoder reads is cut at its end.
+    longer than the encoder reads is cut at its end: with 512 word pieces, 52 of 1,163 test relations lose an entity.
 
     "relation-f1" is micro-F1 of pairs with their type, "detection-f1" of pairs alone; both without "None".
     """

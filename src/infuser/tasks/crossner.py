@@ -1,4 +1,4 @@
-"""CrossNER: entities of one domain (politics, science, music, literature, AI), with few training sentences by design."""
+"""CrossNER: entities of one domain (politics, science, music, literature, AI), with few sentences for training."""
 
 from __future__ import annotations
 
