@@ -1,4 +1,4 @@
-"""Linked texts from files: our own JSON lines, ELEVANT's, and both of AIDA's formats."""
+"""Linked texts from files: our own JSON lines, ELEVANT's, both of AIDA's formats, and PubTator."""
 
 from __future__ import annotations
 

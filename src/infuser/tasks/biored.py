@@ -57,7 +57,11 @@ _RELATED = {
 @TASKS.register("biored-ner")
 @dataclass(frozen=True)
 class BioredNer(Ner):
-    """The entities of BioRED, of six types; a document is one text."""
+    """The entities of BioRED, of six types; a document is one text.
+
+    With 512 word pieces of BERT's vocabulary, 20 of the 100 test documents are cut: 145 of 3,535 mentions count as
+    missed. In training, 428 of 13,351 mentions are not read.
+    """
 
     train: str = "Train.PubTator"
     """The file of the training part."""
