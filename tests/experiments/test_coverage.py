@@ -14,6 +14,10 @@ from infuser.tasks.ddi import Ddi
 from infuser.training import TrainSettings
 
 
+def labelled(*labels: int) -> list[dict[str, object]]:
+    return [{"label": label, "document": "d0"} for label in labels]
+
+
 def chosen(*classes: int) -> list[list[float]]:
     return [[float(at == one) for at in range(5)] for one in classes]
 
@@ -29,22 +33,22 @@ def test_a_row_is_covered_if_something_was_found_in_one_of_its_mentions() -> Non
 
 
 def test_covered_and_uncovered_rows_are_scored_apart() -> None:
-    found = score_apart(Ddi(""), [1, 1, 0, 2], chosen(1, 2, 0, 2), [True, True, False, False])
+    found = score_apart(Ddi(""), labelled(1, 1, 0, 2), chosen(1, 2, 0, 2), [True, True, False, False])
     assert found["rows"] == [1, 1, 0, 0] and found["n"] == {"covered": 2, "uncovered": 2}
     assert {part: scores["relation-f1"] for part, scores in found["scores"].items()} == {
         "covered": 0.5,
         "uncovered": 1.0,
     }
-    assert "uncovered" not in score_apart(Ddi(""), [1], chosen(1), [True])["scores"]
+    assert "uncovered" not in score_apart(Ddi(""), labelled(1), chosen(1), [True])["scores"]
 
 
 def test_every_arm_is_scored_on_the_rows_that_an_arm_covers() -> None:
-    golds = [1, 1, 0, 2]
+    golds = labelled(1, 1, 0, 2)
     kam = score_apart(Ddi(""), golds, chosen(1, 2, 0, 2), [True, True, False, False])
     results = {
         "plain": [{"golds": golds, "predictions": chosen(*one)} for one in ((0, 0, 0, 2), (1, 1, 0, 2))],
         "kam": [{"golds": golds, "predictions": chosen(1, 2, 0, 2), "coverage": kam}],
-        "of other data": [{"golds": [0], "predictions": chosen(0)}],
+        "of other data": [{"golds": labelled(0), "predictions": chosen(0)}],
     }
     assert coverage_sentences(Ddi(""), "relation-f1", results) == [
         "relation-f1 by rows (knowledge of kam): 2 covered rows: plain 0.500, kam 0.500; "

@@ -159,6 +159,16 @@ def test_several_labels_at_once_are_counted(kind: str) -> None:
         assert_agree(task.get_metric(metric), golds.tolist(), runs, 4)
 
 
+@pytest.mark.parametrize("kind", ["ddi", "biored-relations"])
+def test_pairs_of_one_document_are_drawn_together(kind: str) -> None:
+    task = TASKS[kind](data="")
+    labels, runs = some(len(task.labels))
+    golds = [{"label": label, "document": f"document {at // 6}"} for at, label in enumerate(labels)]
+    assert task.dependent_groups(golds) == [gold["document"] for gold in golds]
+    for metric in task.metrics:
+        assert_agree(task.get_metric(metric), golds, runs, 12)
+
+
 def test_texts_of_one_query_are_drawn_together() -> None:
     task = TASKS["relevance"](data="", k=3)
     golds = [{"label": int(at % 3 == 0), "group": f"query {at // 6}"} for at in range(N)]

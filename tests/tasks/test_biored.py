@@ -60,7 +60,7 @@ def test_a_relation_outside_the_candidates_is_an_example_too(tmp_path: Path) -> 
 
 
 def test_pairs_are_scored_with_their_type_and_alone() -> None:
-    golds, chosen = [0, 1, 1, 8], [0, 1, 2, 0]
+    golds, chosen = [{"label": label, "document": "7"} for label in (0, 1, 1, 8)], [0, 1, 2, 0]
     logits = [[float(at == one) for at in range(9)] for one in chosen]
     scores = BioredRelations("").score(golds, logits)
     assert scores["relation-f1"] == pytest.approx(2 / 5) and scores["detection-f1"] == pytest.approx(4 / 5)

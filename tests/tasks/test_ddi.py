@@ -57,13 +57,13 @@ def test_an_interaction_without_a_type_is_an_int(tmp_path: Path) -> None:
 
 
 def test_scores_leave_out_none_and_detection_asks_for_no_type() -> None:
-    golds = [0, 0, 1, 1, 2, 2]
+    golds = [{"label": label, "document": "d0"} for label in (0, 0, 1, 1, 2, 2)]
     chosen = [0, 1, 1, 2, 2, 0]
     logits = [[float(at == one) for at in range(5)] for one in chosen]
     scores = Ddi("").score(golds, logits)
     assert scores["relation-f1"] == scores["relation-macro-f1"] == pytest.approx(0.5)  # 2 of 4 right, 4 answered
     assert scores["detection-f1"] == pytest.approx(0.75)
-    assert Ddi("").notes(golds, logits) == {"F1 by type": {"mechanism": 0.5, "effect": 0.5}}
+    assert Ddi("").notes(golds, logits) == {"F1 by relation": {"mechanism": 0.5, "effect": 0.5}}
 
 
 @pytest.mark.parametrize(

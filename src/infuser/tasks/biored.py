@@ -9,17 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
 
 from infuser.registry import TASKS
 from infuser.relations.examples import RelationText, Triple
 from infuser.tables.documents import MarkedDocument
 from infuser.tables.pubtator import read_pubtator
 from infuser.tables.skipped import BadRow
-from infuser.tasks.base import Example, Prediction, Split
+from infuser.tasks.base import Split
+from infuser.tasks.document_pairs import DocumentPairs
 from infuser.tasks.ner import Ner
 from infuser.tasks.official import find_file
-from infuser.tasks.relation_classification import RelationClassification, f1_by_relation
 from infuser.types import Span
 
 _NONE = "None"
@@ -72,7 +71,7 @@ class BioredNer(Ner):
 
 
 @TASKS.register("biored-relations")
-class BioredRelations(RelationClassification):
+class BioredRelations(DocumentPairs):
     """Which of eight relations two entities of a document have, or none.
 
     Every pair of entities (ids) of one document whose types BioRED relates is an example: the document with marks
@@ -84,7 +83,6 @@ class BioredRelations(RelationClassification):
     "relation-f1" is micro-F1 of pairs with their type, "detection-f1" of pairs alone; both without "None".
     """
 
-    metrics = ("relation-f1", "relation-precision", "relation-recall", "detection-f1")
     labels = (_NONE, *_RELATIONS)
 
     def texts(self, split: Split) -> Iterable[RelationText]:
@@ -98,13 +96,9 @@ class BioredRelations(RelationClassification):
         head, tail = ([span for span in text.spans if span.id == end.id] for end in (triple.head, triple.tail))
         return head, tail
 
-    def held_out_groups(self, examples: Sequence[Example]) -> list[str]:
-        """Return the document of each pair."""
-        return [example["id"].split(" ")[0] for example in examples]
-
-    def notes(self, golds: Sequence[Any], predictions: Sequence[Prediction]) -> dict[str, Any]:
-        """Return F1 of each relation."""
-        return {"F1 by relation": f1_by_relation(golds, predictions, self.labels)}
+    def document_of(self, name: str) -> str:
+        """Return the document of a pair, whose name begins with it."""
+        return name.split(" ")[0]
 
 
 def _pairs(document: MarkedDocument) -> Iterator[RelationText]:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from infuser.errors import InputError
 from infuser.registry import TASKS
 from infuser.relations.examples import RelationText, Triple
 from infuser.tables.skipped import BadRow, Place
-from infuser.tasks.base import Example, Prediction, Split
-from infuser.tasks.relation_classification import RelationClassification, f1_by_relation
+from infuser.tasks.base import Split
+from infuser.tasks.document_pairs import DocumentPairs
 from infuser.tasks.splitting import hold_out
 from infuser.types import Span
 
@@ -28,7 +28,7 @@ _ADVICE = "Correct it or download the file again."
 
 
 @TASKS.register("ddi")
-class Ddi(RelationClassification):
+class Ddi(DocumentPairs):
     """DDI 2013, task 9.2 of SemEval-2013: which of four kinds of interaction a pair of drugs has, or none.
 
     The XML files of DrugBank and MedLine under Train and "Test/Test for DDI Extraction task" (or Test). Every <pair> of
@@ -44,22 +44,17 @@ class Ddi(RelationClassification):
     whether there is an interaction.
     """
 
-    metrics = ("relation-f1", "relation-precision", "relation-recall", "relation-macro-f1", "detection-f1")
     labels = (_NONE, *_TYPES)
 
     def texts(self, split: Split) -> Iterable[RelationText]:
         """Return the pairs of a split."""
         if split == "test":
             return self._of_folder("test")
-        return [text for text in self._training if (_document(text.name) in self._held_out) == (split == "dev")]
+        return [text for text in self._training if (self.document_of(text.name) in self._held_out) == (split == "dev")]
 
-    def held_out_groups(self, examples: Sequence[Example]) -> list[str]:
-        """Return the document of each pair."""
-        return [_document(example["id"]) for example in examples]
-
-    def notes(self, golds: Sequence[Any], predictions: Sequence[Prediction]) -> dict[str, Any]:
-        """Return F1 of each type."""
-        return {"F1 by type": f1_by_relation(golds, predictions, self.labels)}
+    def document_of(self, name: str) -> str:
+        """Return "DDI-DrugBank.d519" of "DDI-DrugBank.d519.s3.p0"."""
+        return name.rsplit(".s", 1)[0]
 
     @cached_property
     def _training(self) -> list[RelationText]:
@@ -68,7 +63,7 @@ class Ddi(RelationClassification):
     @cached_property
     def _held_out(self) -> set[str]:
         """The documents of the dev part."""
-        documents = [_document(text.name) for text in self._training]
+        documents = [self.document_of(text.name) for text in self._training]
         strata = [text.triples[0].relation for text in self._training]
         return {documents[place] for place in hold_out(len(documents), share=0.1, strata=strata, groups=documents)}
 
@@ -124,8 +119,3 @@ def _interaction(place: Place, pair: Element) -> str:
         why = f"has the pair {pair.get('id')!r} with ddi {interacts!r} and type {kind!r}"
         raise BadRow(place, why, advice=f"Give true or false and one of {', '.join(_TYPES)}.")
     return kind if interacts == "true" else _NONE
-
-
-def _document(name: str) -> str:
-    """Return the document of a pair, "DDI-DrugBank.d519" of "DDI-DrugBank.d519.s3.p0"."""
-    return name.rsplit(".s", 1)[0]

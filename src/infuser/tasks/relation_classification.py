@@ -85,17 +85,6 @@ class RelationClassification(Task):
         return {"text": marked.text, "label": places[triple.relation], "id": text.name, "mentions": mentions}
 
 
-def f1_by_relation(golds: Sequence[int], logits: Sequence[Sequence[float]], labels: Sequence[str]) -> dict[str, float]:
-    """Return F1 of each class but the first, which is "no relation", where it is predicted or gold."""
-    chosen, gold = np.argmax(np.asarray(logits), axis=1), np.asarray(golds)
-    both = {label: ((chosen == at), (gold == at)) for at, label in enumerate(labels) if at > 0}
-    return {
-        label: float(2 * (one & other).sum() / (one.sum() + other.sum()))
-        for label, (one, other) in both.items()
-        if one.any() or other.any()
-    }
-
-
 def _is_covered(example: Example) -> bool:
     found = [span for annotations in example["annotations"] for span in annotations.spans]
     return any(span.start < end and start < span.end for start, end in example["mentions"] for span in found)
