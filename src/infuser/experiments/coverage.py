@@ -9,6 +9,7 @@ import numpy as np
 
 from infuser.stats.comparison import signed
 from infuser.tasks.base import Prediction, Task
+from infuser.words import counted
 
 
 def score_apart(
@@ -49,7 +50,7 @@ def coverage_sentences(
                     judge([one["predictions"][row] for row in rows], [golds[row] for row in rows]) for one in same
                 ]
                 means += [f"{arm} {signed(float(np.mean(scores)), scale)[1:]}"] if scores else []
-            said.append(f"{len(rows):,} {part} rows: {', '.join(means)}")
+            said.append(f"{counted(len(rows), f'{part} row')}: {', '.join(means)}")
         sentences.append(f"{metric} by rows (knowledge of {', '.join(arms)}): {'; '.join(said)}.")
     return sentences
 
