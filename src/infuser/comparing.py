@@ -16,6 +16,7 @@ import numpy as np
 from infuser.errors import InputError
 from infuser.experiments.arm import Arm, Host
 from infuser.experiments.cell import Cell, Result, Setup
+from infuser.experiments.coverage import coverage_sentences
 from infuser.experiments.data import NOTHING_TO_WRITE, Data, can_write
 from infuser.experiments.rules import rule_sentences
 from infuser.experiments.run import run
@@ -111,9 +112,10 @@ class Comparison:
 
     @property
     def rules(self) -> list[str]:
-        """What rules reach without an encoder, in sentences; only some tasks have any, such as ner."""
+        """What rules reach without an encoder, and scores of rows with knowledge apart; only some tasks have them."""
         plain = next((arm.name for arm in self.arms if arm.method is None), None)
-        return rule_sentences(self.data.task, self.data.metric, self.results, plain)
+        task, metric = self.data.task, self.data.metric
+        return [*rule_sentences(task, metric, self.results, plain), *coverage_sentences(task, metric, self.results)]
 
     def to_html(self, path: str | Path, *, title: str = "Does knowledge help?", **details: Any) -> Path:
         """Write a page with verdicts, scores, what rules reach and curves; `details` go to `write_report`."""

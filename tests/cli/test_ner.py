@@ -104,3 +104,15 @@ def test_a_trained_model_is_explained_and_looked_at(told: str, folder: Path, tmp
     example = view.about()["examples"][0]
     assert example["text"] in {one["text"] for _, one in read_entities(folder / "dev.conll")}
     assert view.see(ViewRequest(**example)).entities_plain is not None
+
+
+def test_a_folder_of_brat_is_trained_on(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "train").mkdir()
+    for number, text in enumerate(["buy aspirin", "aspirin here", "the aspirin"] * 4):
+        start = text.index("aspirin")
+        write_lines(tmp_path / "train" / f"{number}.txt", text)
+        write_lines(tmp_path / "train" / f"{number}.ann", f"T1\tDrug {start} {start + 7}\taspirin")
+    command = ("train", folder / "tiny", tmp_path / "train", "--task", "ner", "--plain", "--epochs", 1)
+    told = run_command(*command, "--out", tmp_path / "run").output
+    assert "11 training and 1 dev example of 1 type of entities" in told
+    assert len(json.loads((tmp_path / "run" / "train.json").read_text())["files"]["data"]["sha256"]) == 64

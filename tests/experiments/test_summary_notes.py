@@ -71,3 +71,12 @@ def test_what_a_task_tells_is_shown_in_words_for_the_first_seed_of_the_baseline(
 def test_notes_stand_under_the_table() -> None:
     table = summarise(settings(), both(), rounds=100)
     assert f"- cola: trained on 9,000 examples, 100 held out, {N} of dev scored." in markdown_table(table)
+
+
+def test_scores_of_covered_rows_are_noted_for_all_arms() -> None:
+    cells = both()
+    for one in cells[2:]:
+        one["coverage"] = {"rows": [1] * 40 + [0] * (N - 40)}
+    [told] = [note for note in notes(cells) if "covered" in note]
+    assert told.startswith("cola: matthews by rows (knowledge of kam): 40 covered rows: plain 0.")
+    assert f"{N - 40} uncovered rows: plain 0." in told and told.count("kam 0.") == 2

@@ -1,4 +1,4 @@
-"""Linked texts from files: our own JSON lines, ELEVANT's, and both of AIDA's formats."""
+"""Linked texts from files: our own JSON lines, ELEVANT's, both of AIDA's formats, and PubTator."""
 
 from __future__ import annotations
 
@@ -224,3 +224,21 @@ def test_published_linking_sets_are_read_whole():
         path = LINKING / f"{name}.benchmark.jsonl"
         texts = read_links(path, skipped=Skipped(strict=True), left_out=left_out)
         assert (len(texts), sum(len(one.spans) for one in texts), left_out.total()) == counts
+
+
+def test_mentions_of_pubtator_have_one_span_for_each_entity(tmp_path):
+    lines = ["7|t|MODY and X", "7|a|None.", "7\t0\t4\tMODY\tGene\t6927,3172", "7\t9\t10\tX\tGene\t-"]
+    left_out: Counter[str] = Counter()
+    [linked] = read_links(write(tmp_path, "\n".join(lines)), skipped=Skipped(strict=True), left_out=left_out)
+    assert linked == LinkedText("MODY and X None.", (Span(0, 4, id="6927"), Span(0, 4, id="3172")), name="7")
+    assert left_out == {"no id": 1}
+
+
+@pytest.mark.shared
+def test_links_of_biored_are_read_whole():
+    path, left_out = LINKING.parent / "bio" / "BioRED" / "Test.PubTator", Counter[str]()
+    if not path.is_file():
+        pytest.skip(f"no data at {path}")
+    texts = read_links(path, skipped=Skipped(strict=True), left_out=left_out)
+    places = {(one.name, span.start, span.end) for one in texts for span in one.spans}
+    assert (len(texts), len(places) + left_out.total(), left_out) == (100, 3535, {"no id": 12})

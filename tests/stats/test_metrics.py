@@ -51,7 +51,7 @@ def test_a_model_with_one_answer_for_everything_correlates_with_nothing():
 
 def test_an_unknown_metric_gets_a_proposal():
     with pytest.raises(
-        UnknownNameError, match=r"'acuracy'. Did you mean 'accuracy'\? Known: accuracy, auc, entity-f1,"
+        UnknownNameError, match=r"'acuracy'. Did you mean 'accuracy'\? Known: accuracy, auc, detection-f1, entity-f1,"
     ):
         get_metric("acuracy")
 
@@ -150,6 +150,19 @@ def test_relation_scores_of_extreme_answers_are_the_official_ones(labels, guesse
     logits, expected = np.eye(3)[guesses], tacred_scores(labels, guesses)
     names = ("relation-precision", "relation-recall", "relation-f1")
     assert tuple(get_metric(name)(logits, np.array(labels)) for name in names) == expected
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_macro_f1_of_relations_and_their_detection_leave_out_class_0(seed):
+    from sklearn.metrics import f1_score
+
+    chance = np.random.default_rng(seed)
+    logits, labels = chance.normal(size=(60, 5)), chance.integers(5, size=60)
+    chosen = logits.argmax(axis=1)
+    macro = f1_score(labels, chosen, labels=[1, 2, 3, 4], average="macro")
+    assert get_metric("relation-macro-f1")(logits, labels) == pytest.approx(macro)
+    assert get_metric("detection-f1")(logits, labels) == pytest.approx(f1_score(labels > 0, chosen > 0))
+    assert get_metric("micro-f1")(logits, labels) == pytest.approx(f1_score(labels, chosen, average="micro"))
 
 
 def typing_scores(golds: list[set[int]], guesses: list[set[int]]) -> dict[str, float]:

@@ -82,6 +82,9 @@ def assert_agree(metric: Metric, golds: Any, runs: Any, rounds: int) -> NDArray[
         ("mse", 1),
         ("semeval-f1", 7),
         ("relation-f1", 5),
+        ("relation-macro-f1", 5),
+        ("detection-f1", 5),
+        ("micro-f1", 5),
         ("relation-precision", 5),
         ("relation-recall", 5),
     ],
@@ -154,6 +157,16 @@ def test_several_labels_at_once_are_counted(kind: str) -> None:
     runs = [(random.normal(size=(N, 4)) + golds - 1).tolist() for _ in range(2)]
     for metric in task.metrics:
         assert_agree(task.get_metric(metric), golds.tolist(), runs, 4)
+
+
+@pytest.mark.parametrize("kind", ["ddi", "biored-relations"])
+def test_pairs_of_one_document_are_drawn_together(kind: str) -> None:
+    task = TASKS[kind](data="")
+    labels, runs = some(len(task.labels))
+    golds = [{"label": label, "document": f"document {at // 6}"} for at, label in enumerate(labels)]
+    assert task.dependent_groups(golds) == [gold["document"] for gold in golds]
+    for metric in task.metrics:
+        assert_agree(task.get_metric(metric), golds, runs, 12)
 
 
 def test_texts_of_one_query_are_drawn_together() -> None:

@@ -165,3 +165,12 @@ def test_a_place_reaches_a_worker_process_as_it_is() -> None:
     place = Place(Path("cities.tsv"), 3, "row")
     again = copy.deepcopy(place)  # by the same route as to another process
     assert (again, again.path, again.number, again.unit) == (place, place.path, 3, "row")
+
+
+def test_the_digest_of_a_folder_depends_on_the_names_and_the_content_of_its_files(tmp_path):
+    (tmp_path / "inner").mkdir()
+    (tmp_path / "inner" / "a.txt").write_text("one")
+    first = digest_of_file(tmp_path)
+    assert first == digest_of_file(tmp_path) != digest_of_file(tmp_path / "inner")
+    (tmp_path / "inner" / "a.txt").write_text("two")
+    assert digest_of_file(tmp_path) != first

@@ -10,7 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from infuser.errors import InputError
-from infuser.tasks.entity_markers import Markers, mark, mark_mention
+from infuser.tasks.entity_markers import Markers, mark, mark_all, mark_mention
 from infuser.types import Span
 
 BORN = "Bill was born in Seattle ."
@@ -103,3 +103,20 @@ def test_mention_outside_the_text_is_an_error_with_its_place(span: Span):
 def test_unknown_style_names_the_known_ones():
     with pytest.raises(InputError, match=r"No markers are called 'bold'\. Known: none, plain, typed"):
         mark(BORN, BILL, SEATTLE, "bold")  # type: ignore[arg-type]
+
+
+def test_several_mentions_of_each_entity_are_marked():
+    text = "Bern lies in Switzerland; Bern is its capital."
+    bern = [Span(0, 4, "city"), Span(26, 30, "city")]
+    marked = mark_all(text, bern, [Span(13, 24, "country")], "typed")
+    assert marked.text == "@ * city * Bern @ lies in # ^ country ^ Switzerland # ; @ * city * Bern @ is its capital."
+    assert [marked.text[start:end] for start, end in marked.mentions] == ["Bern", "Bern", "Switzerland"]
+
+
+@given(marked_places(), st.sampled_from(["none", "plain", "typed"]))
+def test_places_of_mentions_hold_their_words(drawn: tuple[str, Span, Span], style: Markers):
+    text, *spans = drawn
+    marked = mark_all(text, [spans[0]], [spans[1]], style)
+    for (start, end), span in zip(marked.mentions, spans, strict=True):
+        words = re.sub(r"[@#*^\d\s]", "", marked.text[start:end])  # marks of the other mention may stand inside
+        assert words == re.sub(r"\s", "", text[span.start : span.end])

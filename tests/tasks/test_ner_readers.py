@@ -126,3 +126,25 @@ def test_a_file_without_entities_is_an_error(tmp_path: Path) -> None:
 def test_published_files_are_read_whole(name: str, n_texts: int, n_entities: int) -> None:
     examples = read(BIG / name)
     assert (len(examples), sum(len(example["entities"]) for example in examples)) == (n_texts, n_entities)
+
+
+def test_documents_of_pubtator_are_texts_with_the_types_of_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "Train.PubTator"
+    path.write_text("1|t|Aspirin helps.\n1|a|So it does.\n1\t0\t7\tAspirin\tChemical\tD001\n\n2|t|Nothing.\n2|a|\n")
+    assert read(path) == [
+        {"text": "Aspirin helps. So it does.", "entities": [(0, 7, "Chemical")]},
+        {"text": "Nothing. ", "entities": []},
+    ]
+
+
+def test_a_folder_of_brat_is_read_and_mentions_that_overlap_are_counted(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = tmp_path / "train"
+    folder.mkdir()
+    (folder / "a.txt").write_text(TEXT)
+    (folder / "a.ann").write_text("T1\tcity 0 4\tBern\nT2\tplace 0 9\tBern lies\n")
+    task = Ner(str(tmp_path), train="train", dev_share=0.0)
+    assert task.read("train") == [{"text": TEXT, "entities": [(0, 9, "place")]}]
+    assert "1 of 2 mentions" in caplog.text and "overlap" in caplog.text
+    assert read(folder / "a.ann") == task.read("train")

@@ -51,6 +51,7 @@ def test_tacred_marks_typed_mentions_and_puts_no_relation_first(tmp_path: Path):
         "text": "@ * person * Tom Thabane @ ( 70 ) is # ^ title ^ prime minister # .",
         "label": 2,
         "id": "e77",
+        "mentions": [[13, 24], [49, 63]],
     }
     assert nothing["text"] == "Tom Thabane ( # ^ title ^ 70 # ) is @ * person * prime minister @ ."
     assert [example["label"] for example in task.read("dev")] == [0, 1]

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from infuser.sources import KnowledgeBase
 
 LinkFormat = Annotated[
-    Literal["auto", "jsonl", "elevant", "aida", "knowbert"],
+    Literal["auto", "jsonl", "elevant", "aida", "knowbert", "pubtator"],
     option("How links are written; auto looks at the first line of each file.", "--format"),
 ]
 LinkerModel = Annotated[str, argument("Folder with a linker: RUN/model of `infuser linker train`.")]

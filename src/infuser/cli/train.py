@@ -20,8 +20,8 @@ def train(
     data: Annotated[
         str,
         argument(
-            "Training examples: .csv, .tsv, .jsonl, .json or .parquet; for ner CoNLL columns, .jsonl, .json, .parquet "
-            "or .spacy; or datasets:NAME[,CONFIG]."
+            "Training examples: .csv, .tsv, .jsonl, .json or .parquet; for ner CoNLL columns, .jsonl, .json, "
+            ".parquet, .spacy, .pubtator or a folder of BRAT; or datasets:NAME[,CONFIG]."
         ),
     ],
     out: Annotated[Path, option("Folder for the model, the record of the run and its checkpoints.")],

@@ -66,6 +66,9 @@ def print_scores(record: dict[str, Any]) -> None:
             say(f"  {name}: {_listed(value)}")
     for name, rule in record.get("rules", {}).items():
         say(f"  {name}, without an encoder: {_listed(rule['scores'])}")
+    coverage = record.get("coverage", {"n": {}})
+    for part, n in coverage["n"].items():
+        say(f"  on {counted(n, f'{part} row')}: {_listed(coverage['scores'][part])}")
 
 
 def _listed(scores: dict[str, float]) -> str:

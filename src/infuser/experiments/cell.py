@@ -11,6 +11,7 @@ from typing import Any
 
 from infuser.errors import DivergedError
 from infuser.experiments.arm import Arm, Host, make_model
+from infuser.experiments.coverage import score_apart
 from infuser.experiments.data import Annotator, Data, fewer
 from infuser.experiments.memory import peak_mib, reset_peak
 from infuser.experiments.rules import score_rule
@@ -140,6 +141,7 @@ def run_cell(
     has_knowledge = arm.method is not None and not arm.shuffled
     answered = task.rules(data.train, scored) if golds and has_knowledge else {}
     rules = {name: score_rule(task, golds, answers) for name, answers in answered.items()}
+    covered = task.covered(scored) if golds and has_knowledge else None
     notes = task.notes(golds, solved.predictions) if golds else {"diverged": problem} if problem else {}
     result = {
         "cell": {name: getattr(cell, name) for name in ("host", "method", "task", "seed", "trial")},
@@ -167,6 +169,7 @@ def run_cell(
         "golds": golds or [None] * len(solved.predictions),
         "predictions": solved.predictions,
         **({"rules": rules} if rules else {}),
+        **({"coverage": score_apart(task, golds, solved.predictions, covered)} if covered else {}),
         "history": solved.history,
     }
     return result, solved

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from infuser.experiments.coverage import coverage_sentences
 from infuser.experiments.rules import rule_sentences
 
 if TYPE_CHECKING:
@@ -74,7 +75,7 @@ def _notes_of_task(plan: Plan, task: str, cells: Sequence[Result]) -> list[str]:
 
 
 def _rules(plan: Plan, task: str, cells: Sequence[Result]) -> list[str]:
-    """Note what rules reach without an encoder, alone and joined with the plain one."""
+    """Note what rules reach without an encoder, alone and joined with the plain one, and scores by coverage."""
     notes = []
     plain = next((name for name, arm in plan.bench.arms.items() if arm.kind is None), None)
     for host in plan.bench.hosts:
@@ -82,7 +83,9 @@ def _rules(plan: Plan, task: str, cells: Sequence[Result]) -> list[str]:
         for cell in cells:
             if cell["cell"]["host"] == host:
                 results.setdefault(cell["cell"]["method"], []).append(cell)
-        said = rule_sentences(plan.tasks[task], plan.metrics[task][0], results, plain, scale=plan.published.scale)
+        metric, scale = plan.metrics[task][0], plan.published.scale
+        said = rule_sentences(plan.tasks[task], metric, results, plain, scale=scale)
+        said += coverage_sentences(plan.tasks[task], metric, results, scale=scale)
         notes += [f"{task}{f', {host}' if len(plan.bench.hosts) > 1 else ''}: {one}" for one in said]
     return notes
 

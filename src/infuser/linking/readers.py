@@ -4,6 +4,7 @@ r"""Texts whose links are known, read from files, as `LinkedText`.
     elevant   {"text": "...", "labels": [{"span": [0, 4], "entity_id": "Q70"}], "evaluation_span": [0, 90]}
     aida      the AIDA-CoNLL-YAGO table: a token per line, with \t B or I \t mention \t title ... where a mention stands
     knowbert  KnowBERT's AIDA: a word per line, mentions between MMSTART_id \t title and MMEND, *NL* for a new line
+    pubtator  documents of PubTator with the ids of their mentions, such as BioRED, see `tables.pubtator`
 
 Of jsonl only the text and its spans must be there. Texts of AIDA's two formats are put together again with a space
 between words, and a new line where a sentence (AIDA) or a paragraph (KnowBERT) ends. The files may be packed (.gz,
@@ -22,12 +23,13 @@ from typing import Any, Literal
 from infuser.errors import InputError
 from infuser.knowledge.candidates.files import NO_ENTITY
 from infuser.linking.examples import LinkedText
+from infuser.tables.pubtator import PASSAGE, read_pubtator
 from infuser.tables.rows import filled_lines, json_lines
 from infuser.tables.skipped import Skipped
 from infuser.tables.values import is_place, is_text
 from infuser.types import Span
 
-Format = Literal["auto", "jsonl", "elevant", "aida", "knowbert"]
+Format = Literal["auto", "jsonl", "elevant", "aida", "knowbert", "pubtator"]
 _RawMention = tuple[Any, Any, bool]
 """The place of a mention, its entity, and whether that is none."""
 _WIKIDATA = re.compile(r"Q\d+")
@@ -54,6 +56,7 @@ def read_links(
         "elevant": partial(_read_json, fields=("labels", "evaluation_span", "title"), read=_elevant_mention),
         "aida": _read_aida,
         "knowbert": _read_knowbert,
+        "pubtator": _read_pubtator,
     }
     if format == "auto":
         format = _recognised(path)
@@ -74,6 +77,8 @@ def _recognised(path: str | Path) -> Format:
             return "aida"
         if line.startswith(("DOCSTART_", "MMSTART_")):
             return "knowbert"
+        if PASSAGE.fullmatch(line):
+            return "pubtator"
         break
     for _, record in json_lines(path, passed_over):
         if "labels" in record or "spans" in record:
@@ -81,7 +86,8 @@ def _recognised(path: str | Path) -> Format:
         break
     raise InputError(
         f"Cannot tell how links are written in {path}. JSON lines have 'text' with 'spans' (our own format) or "
-        "'labels' (ELEVANT); AIDA begins with -DOCSTART-, KnowBERT's AIDA with DOCSTART_. Or say which: format='jsonl'."
+        "'labels' (ELEVANT); AIDA begins with -DOCSTART-, KnowBERT's AIDA with DOCSTART_, PubTator with "
+        "ID|t|TITLE. Or say which: format='jsonl'."
     )
 
 
@@ -221,6 +227,15 @@ def _read_knowbert(path: str | Path, skipped: Skipped, left_out: Counter[str]) -
     if open_at:
         skipped.add(path, open_at, "MMSTART without MMEND", id)
     yield from text.linked()
+
+
+def _read_pubtator(path: str | Path, skipped: Skipped, left_out: Counter[str]) -> Iterator[LinkedText]:
+    """Yield the documents of PubTator; a mention of several entities is a span for each of them."""
+    for document in read_pubtator(path, skipped):
+        left_out.update("no id" for span in document.spans if not span.ids)
+        spans = dict.fromkeys(Span(span.start, span.end, id=id) for span in document.spans for id in span.ids)
+        ordered = tuple(sorted(spans, key=lambda span: (span.start, span.end)))
+        yield LinkedText(document.text, ordered, name=document.name)
 
 
 def _title(written: str) -> str:

@@ -260,6 +260,24 @@ def _relation(logits: Array, labels: Array, measure: str) -> float:
     return float(dict(zip(("precision", "recall", "f1"), found, strict=False))[measure])
 
 
+def _relation_macro_f1(logits: Array, labels: Array) -> float:
+    """Mean of F1 over the classes that are predicted or gold, without class 0, no relation."""
+    return float(weighted.of_classes(weighted.macro_f1_without_class_0)(logits, labels, np.ones((1, len(labels))))[0])
+
+
+def _detected(logits: Array) -> Array:
+    """Return logits of two classes: no relation (class 0), and the best one of all others."""
+    return np.stack([logits[:, 0], logits[:, 1:].max(axis=1)], axis=1)
+
+
+def _detection_f1(logits: Array, labels: Array) -> float:
+    return _f1(_detected(logits), (labels > 0).astype(np.int64))
+
+
+def _weighted_detection_f1(logits: Array, labels: Array, weights: Floats) -> Floats:
+    return weighted.of_classes(weighted.f1)(_detected(logits), (labels > 0).astype(np.int64), weights)
+
+
 def _typing(logits: Array, labels: Array, measure: str, average: str = "micro") -> float:
     """Over all decisions ("micro"), or the mean over those examples where it is defined ("samples")."""
     from sklearn.metrics import precision_score, recall_score
@@ -290,6 +308,7 @@ METRICS: dict[str, Metric] = {
     metric.name: metric
     for metric in (
         mean_metric("accuracy", lambda logits, labels: logits.argmax(axis=1) == labels, kind="classes"),
+        mean_metric("micro-f1", lambda logits, labels: logits.argmax(axis=1) == labels, kind="classes"),
         Metric("f1", _f1, weighted.of_classes(weighted.f1)),
         Metric("macro-f1", partial(_f1, macro=True), weighted.of_classes(weighted.macro_f1)),
         Metric("matthews", _matthews, weighted.of_classes(weighted.matthews)),
@@ -301,6 +320,8 @@ METRICS: dict[str, Metric] = {
         mean_metric("mse", lambda logits, labels: (logits[:, 0] - labels) ** 2, kind="numbers", higher_is_better=False),
         Metric("ndcg", _ndcg, kind="ranking", needs_variety=True),
         *(_over_relations(measure) for measure in ("f1", "precision", "recall")),
+        Metric("relation-macro-f1", _relation_macro_f1, weighted.of_classes(weighted.macro_f1_without_class_0)),
+        Metric("detection-f1", _detection_f1, _weighted_detection_f1),
         _over_types("typing-micro-f1", "f1"),
         _over_types("typing-macro-f1", "f1", "samples"),
         _over_types("typing-precision", "precision"),

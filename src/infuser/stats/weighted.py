@@ -48,6 +48,11 @@ def macro_f1(counts: ClassCounts) -> Floats:
     return ratio(_f1_of_classes(counts).sum(axis=1), n_present)  # F1 of an absent class is 0
 
 
+def macro_f1_without_class_0(counts: ClassCounts) -> Floats:
+    """Return the mean of F1 over the classes that are predicted or gold, but class 0, which is "no relation"."""
+    return macro_f1(ClassCounts(counts.right[:, 1:], counts.predicted[:, 1:], counts.gold[:, 1:]))
+
+
 def _f1_of_classes(counts: ClassCounts) -> Floats:
     return ratio(2 * counts.right, counts.predicted + counts.gold)
 

@@ -10,6 +10,8 @@
 | parse    | blocks of CSV and TSV as Arrow columns (JSON lines: parse_json); Parquet files opened |
 | rows     | lines, lists, tables with named columns, JSON (lists: json_lists) and TOML, row by row |
 | examples | rows as examples: text, pair and label                                               |
+| conll    | sentences of words with tags, one word per line                                      |
+| pubtator, brat | texts with mentions and relations beside them, as `documents.MarkedDocument`   |
 | values   | checks of values in JSON                                                             |
 | skipped  | `Place`, `BadRow`, and `Skipped`, which counts rows that cannot be read              |
 """

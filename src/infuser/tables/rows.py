@@ -122,8 +122,12 @@ def read_toml(path: Path, what: str) -> dict[str, Any]:
 
 
 def digest_of_file(path: Path) -> str:
-    """Return the sha256 of a file's bytes, unpacked."""
+    """Return the sha256 of a file's bytes, unpacked; of a folder, that of the names and digests of its files."""
     digest = hashlib.sha256()
+    if path.is_dir():
+        for file in sorted(one for one in path.rglob("*") if one.is_file()):
+            digest.update(f"{file.relative_to(path).as_posix()} {digest_of_file(file)}\n".encode())
+        return digest.hexdigest()
     with open_stream(path) as stream:
         while block := stream.read(_CHUNK):
             digest.update(block)

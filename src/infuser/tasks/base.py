@@ -139,6 +139,10 @@ class Task:
         """Return a model's answers joined with those of a rule; only tasks with `rules` need it."""
         raise NotImplementedError
 
+    def covered(self, asked: Sequence[Example]) -> list[bool] | None:
+        """Return which annotated examples the sources know something about; None if they are not scored apart."""
+        return None
+
     def strata(self, examples: Sequence[Example]) -> Sequence[Hashable] | None:
         """Return the class of each example, which hold-outs keep in proportion; None where examples have no class."""
         labels = [example.get("label") for example in examples]

@@ -2,6 +2,10 @@
 
 from infuser.tasks import (  # noqa: F401
     attention_relations,
+    biored,
+    chemprot,
+    crossner,
+    ddi,
     entity_typing,
     glue,
     lama,

@@ -14,13 +14,23 @@ a sequence classifier, on the state of the first token, for plain and infused mo
 
 from __future__ import annotations
 
-from typing import Literal
+from collections.abc import Sequence
+from typing import Literal, NamedTuple
 
 from infuser.errors import InputError
 from infuser.types import Span
 
 Markers = Literal["none", "plain", "typed"]
 """How the mentions of an example are marked in its text."""
+
+
+class MarkedText(NamedTuple):
+    """A text with marks, and where the mentions stand in it."""
+
+    text: str
+    mentions: list[tuple[int, int]]
+    """Start and end of each mention, heads first, without its own marks and type."""
+
 
 _HEAD, _TAIL = ("@", "*"), ("#", "^")  # around the mention, around its type
 
@@ -30,21 +40,27 @@ def mark(text: str, head: Span, tail: Span, style: Markers) -> str:
 
     Mentions may touch, overlap or lie within each other; marks are words of their own, with white space around them.
     """
+    return mark_all(text, [head], [tail], style).text
+
+
+def mark_all(text: str, heads: Sequence[Span], tails: Sequence[Span], style: Markers) -> MarkedText:
+    """Return the text with marks around all mentions of two entities, see `mark`."""
     if style not in ("none", "plain", "typed"):
         raise InputError(f"No markers are called {style!r}. Known: none, plain, typed.")
     if style == "none":
-        return text
-    return _marked(text, [(span, *signs) for span, signs in ((head, _HEAD), (tail, _TAIL))], typed=style == "typed")
+        return MarkedText(text, [(span.start, span.end) for span in (*heads, *tails)])
+    mentions = [(span, *signs) for spans, signs in ((heads, _HEAD), (tails, _TAIL)) for span in spans]
+    return _marked(text, mentions, typed=style == "typed")
 
 
 def mark_mention(text: str, mention: Span) -> str:
     """Return the text with plain marks around one mention: "@ Bill @ was born in Seattle."."""
-    return _marked(text, [(mention, *_HEAD)], typed=False)
+    return _marked(text, [(mention, *_HEAD)], typed=False).text
 
 
-def _marked(text: str, mentions: list[tuple[Span, str, str]], *, typed: bool) -> str:
+def _marked(text: str, mentions: list[tuple[Span, str, str]], *, typed: bool) -> MarkedText:
     # (place, opens, order at this place, mark): what ends stands before what begins, and the longer mention is outside
-    marks: list[tuple[int, bool, tuple[int, int], str]] = []
+    marks: list[tuple[int, bool, tuple[int, int], str, int]] = []
     for number, (span, around, around_type) in enumerate(mentions):
         if not 0 <= span.start < span.end <= len(text):
             raise InputError(
@@ -53,13 +69,26 @@ def _marked(text: str, mentions: list[tuple[Span, str, str]], *, typed: bool) ->
             )
         kind = " ".join(span.label.lower().replace("_", " ").split()) if typed else ""
         opening = f"{around} {around_type} {kind} {around_type}" if kind else around
-        marks.append((span.start, True, (-span.end, number), opening))
-        marks.append((span.end, False, (-span.start, -number), around))
+        marks.append((span.start, True, (-span.end, number), opening, number))
+        marks.append((span.end, False, (-span.start, -number), around, number))
     marked, at = "", 0
-    for place, _, _, sign in sorted(marks):
-        marked = _joined(_joined(marked, text[at:place]), sign)
+    starts, ends = [0] * len(mentions), [0] * len(mentions)
+    for place, opens, _, sign, number in sorted(marks):
+        marked = _joined(marked, text[at:place])
+        if not opens:
+            ends[number] = len(marked)
+        marked = _joined(marked, sign)
+        if opens:
+            starts[number] = len(marked)
         at = place
-    return _joined(marked, text[at:])
+    marked = _joined(marked, text[at:])
+    return MarkedText(marked, [_trimmed(marked, *place) for place in zip(starts, ends, strict=True)])
+
+
+def _trimmed(text: str, start: int, end: int) -> tuple[int, int]:
+    """Return a place without the white space at its ends."""
+    inside = text[start:end]
+    return start + len(inside) - len(inside.lstrip()), end - len(inside) + len(inside.rstrip())
 
 
 def _joined(left: str, right: str) -> str:

@@ -42,7 +42,7 @@ _METRICS = ("entity-f1", "entity-precision", "entity-recall", "entity-f1-seen", 
 @TASKS.register("ner")
 @dataclass(frozen=True)
 class Ner(InParts):
-    """Entities in texts from files of your own: CoNLL columns, JSON lines, spaCy's DocBin, or the datasets library."""
+    """Entities in texts from files of your own, see `ner_readers` for the formats, or from the datasets library."""
 
     train: str = "train.conll"
     """The file of the training part; with the datasets library, what stands before the dot names the split."""

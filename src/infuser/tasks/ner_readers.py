@@ -5,24 +5,36 @@
 | .jsonl, .json, .parquet    | text and entities (or spans), [[0, 4, "city"]] or [{"start": 0, "end": 4, ...}];    |
 |                            | or tokens and tags (or ner_tags)                                                    |
 | .spacy                     | a DocBin of spaCy: the texts and `doc.ents`                                         |
+| .pubtator                  | titles with abstracts, mentions and types, see `tables.pubtator`                    |
+| .ann, a folder             | pairs of .txt and .ann files of BRAT, see `tables.brat`                             |
 | any other                  | words and tags in columns, see `tables.conll`; the words are joined by one space    |
 | datasets:NAME              | the columns of the first row, tags as names or as class labels                      |
+
+Documents of PubTator and BRAT are one text each: most abstracts fit into an encoder of 512 tokens, and a sentence
+splitter would decide which mentions are cut. Of mentions that overlap one is kept, see `MarkedDocument.flat_spans`, and
+a warning counts the others.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import logging
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 from infuser.errors import InputError, MissingExtraError
 from infuser.tables.blocks import suffix_of
+from infuser.tables.brat import read_brat
 from infuser.tables.conll import read_sentences, spans_of
+from infuser.tables.documents import MarkedDocument
+from infuser.tables.pubtator import read_pubtator
 from infuser.tables.rows import Record, read_records
 from infuser.tables.skipped import BadRow, Place
 from infuser.tables.values import is_unicode
 from infuser.tasks.official import dataset_records
+
+logger = logging.getLogger(__name__)
 
 Entity = tuple[int, int, str]
 """Characters `start` up to, not including, `end`, and the type."""
@@ -36,6 +48,10 @@ def read_entities(path: Path) -> Iterator[Record]:
         return ((place, _example(place, record)) for place, record in read_records(path))
     if suffix == ".spacy":
         return _docs(path)
+    if suffix == ".pubtator":
+        return _documents(path, read_pubtator(path))
+    if suffix == ".ann" or path.is_dir():
+        return _documents(path, read_brat(path))
     return ((one.place, _joined(one.place, one.words, one.tags)) for one in read_sentences(path))
 
 
@@ -89,6 +105,22 @@ def _docs(path: Path) -> Iterator[Record]:
         place = Place(path, number, "document")
         spans = [(span.start_char, span.end_char, span.label_) for span in doc.ents]
         yield place, {"text": doc.text, "entities": _checked(place, doc.text, spans)}
+
+
+def _documents(path: Path, documents: Iterable[MarkedDocument]) -> Iterator[Record]:
+    n_spans = n_overlapping = 0
+    for one in documents:
+        kept = one.flat_spans()
+        n_spans, n_overlapping = n_spans + len(one.spans), n_overlapping + len(one.spans) - len(kept)
+        spans = [(span.start, span.end, span.label) for span in kept]
+        yield one.place, {"text": one.text, "entities": _checked(one.place, one.text, spans)}
+    if n_overlapping:
+        logger.warning(
+            "%d of %d mentions in %s overlap others and are left out: a word has one type at most",
+            n_overlapping,
+            n_spans,
+            path,
+        )
 
 
 def _checked(place: Place, text: str, spans: Any) -> list[Entity]:

@@ -25,7 +25,7 @@ from infuser.tables.rows import Record
 from infuser.tables.skipped import BadRow, Place, Skipped
 from infuser.tables.values import is_text
 from infuser.tasks.base import Example, Split, Task, class_options
-from infuser.tasks.entity_markers import Markers, mark
+from infuser.tasks.entity_markers import Markers, mark_all
 from infuser.tasks.official import dataset_records, find_file, is_datasets_name, official_records
 from infuser.tasks.splitting import hold_out
 from infuser.types import Span
@@ -58,6 +58,19 @@ class RelationClassification(Task):
         """Return the options of a head with one class per label."""
         return class_options(self.labels)
 
+    def dev_beside(self, scored: Split) -> list[Example] | None:
+        """Return the dev part, unless it is scored itself."""
+        return None if scored == "dev" else self.read("dev")
+
+    def covered(self, asked: Sequence[Example]) -> list[bool]:
+        """Return in which annotated examples a source found something in one of the marked mentions."""
+        return [_is_covered(example) for example in asked]
+
+    def sides(self, text: RelationText) -> tuple[Sequence[Span], Sequence[Span]]:
+        """Return the mentions that are marked as head and those that are marked as tail."""
+        [triple] = text.triples
+        return [triple.head], [triple.tail]
+
     def _example(self, text: RelationText, places: dict[str, int], split: Split) -> Example:
         [triple] = text.triples
         if triple.relation not in places:
@@ -67,8 +80,14 @@ class RelationClassification(Task):
                 f"{triple.relation!r}, not one of the {len(places)} known ones ({known}, ...). Correct it, or check "
                 "that all parts are of the same release."
             )
-        marked = mark(text.text, triple.head, triple.tail, self.markers)
-        return {"text": marked, "label": places[triple.relation], "id": text.name}
+        marked = mark_all(text.text, *self.sides(text), self.markers)
+        mentions = [list(place) for place in marked.mentions]
+        return {"text": marked.text, "label": places[triple.relation], "id": text.name, "mentions": mentions}
+
+
+def _is_covered(example: Example) -> bool:
+    found = [span for annotations in example["annotations"] for span in annotations.spans]
+    return any(span.start < end and start < span.end for start, end in example["mentions"] for span in found)
 
 
 @TASKS.register("tacred")
@@ -92,7 +111,7 @@ class Tacred(RelationClassification):
     def texts(self, split: Split) -> Iterable[RelationText]:
         """Return the texts of a split."""
         rows = official_records(self.data, split, f"{split}.json", f"data/json/{split}.json")
-        return _read_texts(rows, _tacred_text)
+        return read_texts(rows, _tacred_text)
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
@@ -145,7 +164,7 @@ class FewRel(RelationClassification):
 
     def texts(self, split: Split) -> Iterable[RelationText]:
         """Return the texts of a split."""
-        return _select_part(self._all(), split, ["dev", "test"])
+        return select_part(self._all(), split, ["dev", "test"])
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
@@ -155,7 +174,7 @@ class FewRel(RelationClassification):
     def _all(self) -> Iterator[RelationText]:
         if is_datasets_name(self.data):
             advice = "Its columns: relation, tokens, head and tail {text, type, indices}."
-            return _read_texts(dataset_records(self.data, self.part), _fewrel_text, advice=advice)
+            return read_texts(dataset_records(self.data, self.part), _fewrel_text, advice=advice)
         return read_fewrel(find_file(self.data, f"{self.part}.json"), _NoSkipping())
 
 
@@ -198,7 +217,7 @@ class SemEval2010Task8(RelationClassification):
 
     def texts(self, split: Split) -> Iterable[RelationText]:
         """Return the texts of a split; e1 is always marked as the head, so the marks do not show the direction."""
-        return self._of_file("test") if split == "test" else _select_part(self._of_file("train"), split, ["dev"])
+        return self._of_file("test") if split == "test" else select_part(self._of_file("train"), split, ["dev"])
 
     @cached_property
     def labels(self) -> tuple[str, ...]:
@@ -208,7 +227,7 @@ class SemEval2010Task8(RelationClassification):
     def _of_file(self, part: str) -> Iterator[RelationText]:
         if is_datasets_name(self.data):
             rows = dataset_records(self.data, part)
-            texts = _read_texts(rows, _semeval_text, advice="Its columns: sentence, relation.")
+            texts = read_texts(rows, _semeval_text, advice="Its columns: sentence, relation.")
         else:
             texts = read_semeval(find_file(self.data, *_SEMEVAL_FILES[part]), _NoSkipping())
         return map(_directed, texts)
@@ -259,7 +278,7 @@ class _NoSkipping(Skipped):
         raise BadRow(Place(Path(path), number, unit), f"cannot be read: {why}", row, advice=_ADVICE)
 
 
-def _read_texts(
+def read_texts(
     records: Iterable[Record], read: Callable[[Place, dict[str, Any]], RelationText], *, advice: str = _ADVICE
 ) -> Iterator[RelationText]:
     """Yield what `read` makes of each row; one that cannot be read is an error with its place."""
@@ -270,7 +289,7 @@ def _read_texts(
             raise BadRow(place, f"cannot be read: {error}", row, advice=advice) from error
 
 
-def _select_part(texts: Iterable[RelationText], split: Split, held_out: Sequence[Split]) -> list[RelationText]:
+def select_part(texts: Iterable[RelationText], split: Split, held_out: Sequence[Split]) -> list[RelationText]:
     """Return the texts of a split, where a tenth for each part in `held_out` is held out of the training part."""
     left = list(texts)
     for number, part in enumerate(held_out if len(left) > 1 else ()):
