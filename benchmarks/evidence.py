@@ -35,6 +35,9 @@ from infuser.knowledge.graph.store import GraphStore
 from infuser.methods import Kam, Text, Types
 from infuser.sources import Entities, Graph
 from infuser.tasks.base import Split, Task
+from infuser.tasks.biored import BioredNer
+from infuser.tasks.chemprot import ChemProt
+from infuser.tasks.ddi import Ddi
 from infuser.tasks.ner import Ner
 from infuser.tasks.splitting import subset
 
@@ -44,8 +47,8 @@ RUN = ROOT / "runs" / "evidence"
 RESULT = RESULTS / "evidence.json"
 N_SCORED = 2000
 """Test texts that are scored at most."""
-EPOCHS = {100: 20, 200: 20, 300: 16, 1000: 8}
-"""How often each text is seen, by the number of training texts; 3 times with more."""
+EPOCHS = {200: 20, 500: 16, 1500: 8}
+"""How often each text is seen with up to so many training texts; 3 times with more."""
 MAIN = ("plain", "types", "text", "placebo")
 
 
@@ -67,18 +70,31 @@ def _iob(folder: str, train: str = "train.tsv", dev: str = "devel.tsv", test: st
     return lambda: Ner(str(DATA / "ner" / folder), train=train, dev=dev, test=test)
 
 
-_CROSSNER = ("train.txt", "dev.txt", "test.txt")
+def _wikidata(folder: str, *files: str, sizes: tuple[str, ...]) -> Bench:
+    """Return a set whose knowledge are the names and types of a small part of Wikidata."""
+    return Bench(_iob(folder, *files), "wikidata-small", terms=("type",), sizes=sizes)
+
+
 BENCHES = {
     "bc5cdr": Bench(_iob("BioNER/BC5CDR-IOB"), types=("chemical", "disease", "phenotype")),
     "ncbi-disease": Bench(_iob("BioNER/NCBI-disease-IOB"), types=("disease", "phenotype")),
-    "politics": Bench(_iob("CrossNER/politics", *_CROSSNER), "wikidata-small", None, ("type",), ("200",)),
-    "science": Bench(_iob("CrossNER/science", *_CROSSNER), "wikidata-small", None, ("type",), ("200",)),
-    "wnut-17": Bench(
-        _iob("WNUT17", "wnut17train.conll", "emerging.dev.conll", "emerging.test.annotated"),
-        "wikidata-small",
-        None,
-        ("type",),
-        ("300", "all"),
+    "biored": Bench(lambda: BioredNer(str(DATA / "bio" / "BioRED")), sizes=("50", "100", "all")),
+    "politics": _wikidata("CrossNER/politics", "train.txt", "dev.txt", "test.txt", sizes=("all",)),
+    "science": _wikidata("CrossNER/science", "train.txt", "dev.txt", "test.txt", sizes=("all",)),
+    "wnut-17": _wikidata(
+        "WNUT17", "wnut17train.conll", "emerging.dev.conll", "emerging.test.annotated", sizes=("300", "all")
+    ),
+    "chemprot": Bench(
+        lambda: ChemProt(str(DATA / "bio" / "ChemProt")),
+        terms=("has_role", "neighbours"),
+        sizes=("42", "417", "all"),
+        metric="macro-f1",
+    ),
+    "ddi": Bench(
+        lambda: Ddi(str(DATA / "bio" / "DDI2013")),
+        terms=("has_role", "neighbours"),
+        sizes=("2000", "all"),
+        metric="detection-f1",
     ),
 }
 
@@ -173,9 +189,12 @@ def run(name: str, chosen: argparse.Namespace) -> None:
     bench = BENCHES[name]
     every = arms(bench)
     for size in chosen.sizes or bench.sizes:
-        n_train = None if size == "all" else int(size)
+        data = read_data(bench, None if size == "all" else int(size), pilot=chosen.pilot)
         settings = TrainSettings(
-            epochs=EPOCHS.get(n_train or 0, 3), batch_size=16, learning_rate=chosen.rate, mixed_precision="bf16"
+            epochs=next((epochs for most, epochs in EPOCHS.items() if len(data.train) <= most), 3),
+            batch_size=16,
+            learning_rate=chosen.rate,
+            mixed_precision="bf16",
         )
 
         def report(cell: Cell, step: Any, size: str = size) -> None:
@@ -185,7 +204,7 @@ def run(name: str, chosen: argparse.Namespace) -> None:
         found = compare(
             str(assets.fetch("minilm")),
             [every[one] for one in chosen.arms],
-            read_data(bench, n_train, pilot=chosen.pilot),
+            data,
             seeds=chosen.seeds,
             settings=settings,
             text=False,
