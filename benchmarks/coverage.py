@@ -42,7 +42,7 @@ from infuser.tasks.ner import Ner
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 RESULT = RESULTS / "coverage.json"
-ILLNESS, GENE, DRUG = ("disease", "phenotype"), ("gene", "protein"), ("chemical", "protein", "role")
+ILLNESS, GENE, DRUG = ("disease", "phenotype"), ("gene", "protein"), ("chemical", "protein", "drug", "role")
 MEANT = {
     "BC5CDR": {"Chemical": ("chemical",), "Disease": ILLNESS},
     "NCBI-disease": {"Disease": ILLNESS},

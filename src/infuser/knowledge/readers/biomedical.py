@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 
 from infuser.knowledge.facts import EntityRow, Facts, TripleRow, other_names, pack_entities, pack_other_ids, pack_triples
 from infuser.knowledge.readers.asset_files import AssetFiles
-from infuser.knowledge.readers.biomedical_types import CHEMICAL, DISEASE, GO_TYPES, PHENOTYPE, PROTEIN, ROOTS
+from infuser.knowledge.readers.biomedical_types import CHEMICAL, DISEASE, GO_TYPES, PROTEIN, ROOTS
 from infuser.knowledge.readers.mesh import read_mesh
 from infuser.knowledge.readers.same_things import find_same
 
@@ -27,7 +27,7 @@ _ONTOLOGIES = {
     "chebi": CHEMICAL,
     "go": "",  # its namespaces say it
     "mondo": DISEASE,
-    "hp": PHENOTYPE,
+    "hp": "concept",
     "doid": DISEASE,
     "efo": "experimental factor",
 }
@@ -46,8 +46,8 @@ _READABLE = {
 }
 _PREFIXES = {"MSH": "MESH", "MeSH": "MESH"}
 _REFERRED_TO = {"MONDO", "DOID", "HP", "EFO", "MESH"}
-_SHORTEST_ALIAS = 3
-"""Former and other symbols of genes with fewer characters stand for other things in most texts."""
+_SHORTEST = 3
+"""Former and other symbols of genes, and of families, with fewer characters stand for other things in most texts."""
 
 
 class _Read(NamedTuple):
@@ -87,8 +87,8 @@ def _read(files: AssetFiles) -> _Read:
         read.references.extend(pair for term in terms for pair in _references(name, term))
     genes = _Genes(files)
     mesh, families = read_mesh(files), _Families(files, genes)
-    known = {entry.id for entry in read.entries}
-    read.entries.extend([*genes.entries, *mesh.entries, *families.entries, *_drugs(files, read.references)])
+    read.entries.extend([*genes.entries, *mesh.entries, *families.entries])
+    read.entries.extend(_drugs(files, read))
     read.triples.extend([*mesh.triples, *families.triples])
     for file in ("mesh_mappings.tsv", "biomappings.tsv"):
         for one, id, _, other, to, *_ in files.rows(file, 5):
@@ -162,7 +162,7 @@ class _Genes:
         for id, symbol, name, status, others, former, proteins in files.columns("hgnc_entries.tsv", wanted):
             if status != "Approved":  # withdrawn symbols stand for nothing
                 continue
-            symbols = [one for one in [*others.split(", "), *former.split(", ")] if len(one) >= _SHORTEST_ALIAS]
+            symbols = [one for one in [*others.split(", "), *former.split(", ")] if len(one) >= _SHORTEST]
             self.entries.append(EntityRow(id, symbol, other_names(symbol, [name, *symbols]), types=["gene"]))
             self.of_symbol[symbol] = id
             self.of_protein.update(dict.fromkeys(proteins.split(", "), id) if proteins else {})
@@ -176,7 +176,7 @@ class _Families:
         for written, vocabulary, id, *_ in files.rows("famplex/grounding_map.csv", 3):
             known = genes.of_protein.get(id, "") if vocabulary == "UP" else _prefixed(vocabulary, id)
             names[known].append(written)
-        families = [row[0] for row in files.rows("famplex/entities.csv", 1)]
+        families = [row[0] for row in files.rows("famplex/entities.csv", 1) if len(row[0]) >= _SHORTEST]
         self.entries = [
             EntityRow(f"FPLX:{one}", label, other_names(label, names[f"FPLX:{one}"]), types=[PROTEIN])
             for one, label in ((one, one.replace("_", " ")) for one in families)
@@ -191,10 +191,17 @@ class _Families:
                 self.triples.append(TripleRow(ends[vocabulary, head], name, ends[other, tail]))
 
 
-def _drugs(files: AssetFiles, references: list[tuple[str, str]]) -> Iterator[EntityRow]:
-    """Yield DrugBank's drugs by name, and note which chemicals of ChEBI they are."""
-    for id, vocabulary, value, _ in files.columns("drugbank_mappings.tsv", ("DRUGBANK_ID", "NAMESPACE", "ID", "SOURCE")):
+def _drugs(files: AssetFiles, read: _Read) -> list[EntityRow]:
+    """Return DrugBank's drugs by name, and note which chemicals and proteins they are: by ChEBI's id or by name."""
+    called: dict[str, list[str]] = defaultdict(list)
+    for entry in read.entries:
+        if entry.label and not {CHEMICAL, PROTEIN}.isdisjoint(entry.types or ()):
+            called[entry.label.lower()].append(entry.id)
+    drugs = []
+    for id, vocabulary, value in files.columns("drugbank_mappings.tsv", ("DRUGBANK_ID", "NAMESPACE", "ID")):
         if vocabulary == "NAME":
-            yield EntityRow(f"DRUGBANK:{id}", value, types=[CHEMICAL, "drug"])
+            drugs.append(EntityRow(f"DRUGBANK:{id}", value, types=["drug"]))
+            read.references.extend((f"DRUGBANK:{id}", other) for other in called[value.lower()])
         elif vocabulary == "CHEBI":
-            references.append((f"DRUGBANK:{id}", _prefixed("CHEBI", value)))
+            read.references.append((f"DRUGBANK:{id}", _prefixed("CHEBI", value)))
+    return drugs

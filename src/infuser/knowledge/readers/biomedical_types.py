@@ -4,14 +4,15 @@
 |-----------------------------------|---------------------------------------------------------------------------------|
 | chemical                          | ChEBI; MeSH D, peptides too                                                     |
 | protein                           | ChEBI's proteins; MeSH's enzymes, proteins and signalling peptides; FamPlex      |
-| role                              | ChEBI's roles; MeSH D27, chemical actions and uses                              |
+| drug                              | DrugBank, beside chemical or protein where another vocabulary says so           |
+| role                              | ChEBI's roles; MeSH D26 and D27, chemical actions and uses                      |
 | gene                              | HGNC                                                                            |
 | disease                           | MONDO, DOID; EFO's diseases; MeSH C and F03, mental disorders                   |
-| phenotype                         | HP; EFO's phenotypes; MeSH C23, signs and symptoms                              |
+| phenotype                         | HP's abnormalities; MeSH C23, signs and symptoms                                |
 | process, function, cell component | GO; MeSH G and A11.284                                                          |
 | anatomy, cell, organism, person   | MeSH A, A11, B, M; EFO's cell lines                                             |
 | behaviour, procedure, place       | MeSH F01 and F02, E, Z                                                          |
-| concept                           | the rest of MeSH: disciplines, society, technology, information, health care    |
+| concept                           | the rest of MeSH: disciplines, society, health care; words like "severe" in HP   |
 | measurement, experimental factor  | EFO                                                                             |
 """
 
@@ -34,6 +35,7 @@ _MESH = {
     "D08.811": PROTEIN,  # enzymes
     "D12.644.276": PROTEIN,  # growth factors, cytokines
     "D12.776": PROTEIN,
+    "D26": ROLE,  # drugs by how they are made and given
     "D27": ROLE,
     "E": "procedure",
     "F01": "behaviour",
@@ -63,12 +65,9 @@ GO_TYPES = {
 """GO's namespaces."""
 ROOTS = {
     "chebi": {"CHEBI:50906": ROLE, "CHEBI:36080": PROTEIN},
-    "efo": {
-        "EFO:0000408": DISEASE,
-        "EFO:0000651": PHENOTYPE,
-        "EFO:0000322": "cell",
-        "EFO:0001444": "measurement",
-    },
+    "mondo": {"MONDO:0021125": "concept"},  # rare, inherited ...
+    "hp": {"HP:0000118": PHENOTYPE},
+    "efo": {"EFO:0000408": DISEASE, "EFO:0000322": "cell", "EFO:0001639": "cell", "EFO:0001444": "measurement"},
 }
 """Terms whose kinds have another type than the rest of their ontology."""
 

@@ -14,8 +14,9 @@ from infuser.knowledge.facts import EntityRow, TripleRow, other_names
 from infuser.knowledge.readers.asset_files import AssetFiles
 from infuser.knowledge.readers.biomedical_types import PROTEIN, types_of_places, types_of_supplement
 
-_OF_SPECIES = re.compile(r"(.+?)( protein)?, [A-Za-z][\w .-]*")
-"""How a protein of one species is called; the species stands last."""
+_OF_SPECIES = re.compile(r"(.+?)( protein)?, (human|mouse|rat)")
+_SYMBOL = re.compile(r".*\d|.+[A-Z]")
+"""How a symbol begins that is no English word in small letters: Trp53, CHK1, but not Period."""
 
 
 class Mesh(NamedTuple):
@@ -49,16 +50,22 @@ def _headings(files: AssetFiles) -> Iterator[tuple[EntityRow, list[str]]]:
 
 
 def _supplement(id: str, label: str, synonyms: list[str], headings: list[list[str]]) -> EntityRow:
-    if not (species := _OF_SPECIES.fullmatch(label)) or not species[2]:
+    if " protein, " not in label:
         return EntityRow(id, label, other_names(label, synonyms), types=types_of_supplement(headings))
     names = [name for one in (label, *synonyms) for name in _without_species(one)]
     return EntityRow(id, label, other_names(label, names), types=[PROTEIN])
 
 
 def _without_species(name: str) -> list[str]:
-    """Return a protein's name as texts have it: "TP53 protein, human" is TP53."""
+    """Return a protein's name as texts have it: "TP53 protein, human" is TP53.
+
+    Genes of flies and yeasts are called after words (period, male), so theirs stay as they are.
+    """
     found = _OF_SPECIES.fullmatch(name)
-    return [name] if found is None else [found[1], *([found[1] + found[2]] if found[2] else [])]
+    if found is None:
+        return [name]
+    alone = [found[1]] if " " in found[1] or _SYMBOL.match(found[1]) else []
+    return [*alone, *([found[1] + found[2]] if found[2] else [])]
 
 
 def _broader(headings: list[tuple[EntityRow, list[str]]]) -> Iterator[TripleRow]:
