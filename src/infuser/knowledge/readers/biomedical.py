@@ -46,6 +46,7 @@ _READABLE = {
 }
 _PREFIXES = {"MSH": "MESH", "MeSH": "MESH"}
 _REFERRED_TO = {"MONDO", "DOID", "HP", "EFO", "MESH"}
+_BODIES = {"anatomy", "cell", "person"}
 _SHORTEST = 3
 """Former and other symbols of genes, and of families, with fewer characters stand for other things in most texts."""
 
@@ -87,6 +88,7 @@ def _read(files: AssetFiles) -> _Read:
         read.references.extend(pair for term in terms for pair in _references(name, term))
     genes = _Genes(files)
     mesh, families = read_mesh(files), _Families(files, genes)
+    read.entries[:] = _without_bodies(read.entries, mesh.entries)
     read.entries.extend([*genes.entries, *mesh.entries, *families.entries])
     read.entries.extend(_drugs(files, read))
     read.triples.extend([*mesh.triples, *families.triples])
@@ -111,6 +113,20 @@ def _entity(ontology: str, term: dict[str, Any], types: Mapping[str, str]) -> En
     id = _full_id(ontology, term["id"])
     type = types.get(id) or _ONTOLOGIES[ontology] or GO_TYPES[term["namespace"]]
     return EntityRow(id, term["name"], other_names(term["name"], term.get("synonyms", ())), types=[type])
+
+
+def _without_bodies(entries: list[EntityRow], headings: Iterable[EntityRow]) -> list[EntityRow]:
+    """Return entries without aliases that name a part of the body or people: "lung" of lung neoplasm, not "MEN"."""
+    taken: set[str] = set()
+    for heading in headings:
+        if not _BODIES.isdisjoint(heading.types or ()):
+            taken.update(name.lower() for name in (heading.label or "", *(heading.aliases or ())))
+    return [
+        entry._replace(aliases=[name for name in entry.aliases if name.isupper() or name.lower() not in taken] or None)
+        if entry.aliases and DISEASE in (entry.types or ())
+        else entry
+        for entry in entries
+    ]
 
 
 def _types_below(ontology: str, terms: Iterable[dict[str, Any]]) -> dict[str, str]:

@@ -90,9 +90,10 @@ def types_of_places(places: Iterable[str]) -> list[str]:
 def types_of_supplement(headings: Iterable[list[str]]) -> list[str]:
     """Return the types of a supplementary concept by those of the headings it belongs to; chemicals are the most."""
     found = dict.fromkeys(type for types in headings for type in types if type in _OF_SUPPLEMENTS)
+    illness = [type for type in found if type in (DISEASE, PHENOTYPE)]
     if PROTEIN in found:
         found.pop(CHEMICAL, None)
-    return list(found) or [CHEMICAL]
+    return illness or list(found) or [CHEMICAL]  # a deficiency belongs to its protein, too, and is none
 
 
 def _type_of(place: str) -> str | None:

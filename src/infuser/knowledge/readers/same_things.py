@@ -7,8 +7,8 @@ So two entries are joined, in this order,
     2. if one refers to the other and neither refers to, or is referred to by, a second entry of the other's vocabulary,
     3. if their labels are equal and they have a type in common,
 
-and never if the joined thing had two entries of one vocabulary. Labels and names are compared without case, signs and
-the plural's s.
+and never if the joined thing had two entries of one vocabulary. Labels and names are compared without case, hyphens, commas
+and the plural's s.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from infuser.knowledge.facts import EntityRow
 
-_SIGNS = re.compile(r"[\s\-_,'/]+")  # brackets and plus tell chemicals apart
+_SIGNS = re.compile(r"[\s\-_,/]+")  # brackets, plus and primes tell chemicals apart
 _ALIKE = {"phenotype": "disease"}
 """Types that count as one where labels are equal: vocabularies draw the border between them differently."""
 
