@@ -7,8 +7,10 @@ For each label of a set, the share of its mentions
     typed    that it finds so when it looks only for entities of the coarse types that this label stands for
     right    of what it then finds: the share that has this label (precision)
 
-and for ChemProt the share of the rows in whose two marked places a chemical, a gene or both are found, and a role. The sources are not fitted. Below, strict F1 of the dictionary alone on BC5CDR's dev part, fitted to 300 training
-sentences. `--split dev` reads the training part of DDI, which has no dev part.
+and for ChemProt the share of rows in whose two marked places a chemical, a gene or both are found, and a role of the
+chemical; the marks do not say which place is the chemical. The sources are not fitted. Below, strict F1 of the
+dictionary alone on BC5CDR's dev part, fitted to 300 training sentences. `--split dev` reads the training part of DDI,
+which has no dev part.
 
     python benchmarks/coverage.py new=kg                   # needs shared/data; some minutes
     python benchmarks/coverage.py old=kg-before new=kg --split test
@@ -112,7 +114,7 @@ def read_ddi(split: Split) -> list[Labelled]:
 
 
 def read_chemprot(split: Split) -> list[Labelled]:
-    """Return the rows of ChemProt without their marks: one is a chemical, one a gene, and the marks do not say which."""
+    """Return the rows of ChemProt without their marks: a chemical and a gene, in any order."""
     found = []
     for line in (DATA / "bio" / "ChemProt" / f"{split}.txt").read_text("utf-8").splitlines():
         text, mentions, place = "", [], 0

@@ -130,6 +130,7 @@ def ontologies(tmp_path) -> Path:
         "efo": [
             {"id": "1", "name": "factor", "namespace": "efo", "relations": {"IAO:0000136": ["2"]}},
             {"id": "2", "name": "genome", "namespace": "efo", "relations": {"disease_has_feature": ["1"]}},
+            {"id": "3", "name": "podagra", "xrefs": [{"namespace": "MeSH", "id": "D6"}]},
         ],
     }
     for name, content in terms.items():
@@ -155,11 +156,13 @@ def ontologies(tmp_path) -> Path:
     )
     write_table(tmp_path / "mesh_mappings.tsv", "MESH;C2;A1BG protein, human;UP;P04217;A1BG")
     write_table(tmp_path / "biomappings.tsv", "EFO;9;unknown;DOID;DOID:9;unknown")
-    header = "HGNC ID;Approved symbol;Approved name;Status;Alias symbols;Previous symbols;UniProt ID(supplied by UniProt)"
+    header = (
+        "HGNC ID;Approved symbol;Approved name;Status;Alias symbols;Previous symbols;UniProt ID(supplied by UniProt)"
+    )
     write_table(
         tmp_path / "hgnc_entries.tsv",
         header,
-        "HGNC:5;A1BG;alpha-1-B glycoprotein;Approved;A1B, ABG, AB;;P04217",
+        "HGNC:5;A1BG;alpha-1-B glycoprotein;Approved;A1B, ABG, AB;ABNORMALITY;P04217",
         "HGNC:6;GONE;withdrawn;Entry Withdrawn;;;",
     )
     write_table(
@@ -224,10 +227,11 @@ def test_entries_of_one_thing_are_one_entity_with_all_names_and_ids(things):
     assert entity(things, "DOID:1").id == "MONDO:1"
     gout = entity(things, "MESH:D6")
     assert gout.id == "MONDO:2" and gout.aliases == ("podagra", "NEURON", "Gouts, Acute")  # a neuron is no disease
+    assert entity(things, "EFO:3") == gout and gout.types == ("disease", "phenotype")
     gene = entity(things, "MESH:C2")
     assert gene.id == "HGNC:5" and gene.types == ("gene", "protein")
     assert gene.aliases == (
-        *("alpha-1-B glycoprotein", "A1B", "ABG"),  # AB is too short
+        *("alpha-1-B glycoprotein", "A1B", "ABG"),  # AB is too short, ABNORMALITY a word of a label
         *("A1BG protein, human", "A1BG protein", "alpha 1B glycoprotein", "a1b", "a1b protein", "period protein"),
         "A1-BG",
     )
@@ -409,7 +413,7 @@ class Counts(NamedTuple):
 REAL = {
     "wordnet": Counts(117_659, 364_552, 26, ("dog", "hypernym")),
     "conceptnet": Counts(305_554, 513_748, 39, ("dog", "IsA")),
-    "biomedical": Counts(384_179, 589_090, 40, ("water", "has_role")),
+    "biomedical": Counts(656_035, 1_019_139, 40, ("water", "has_role")),
     "wikidata-small": Counts(449_143, 216_410, 412, ("Paris", "country")),
 }
 
@@ -432,7 +436,8 @@ def test_ready_made_knowledge_is_complete(name):
         pa.Table.from_batches([batch for batch in batches if batch.schema == schema], schema)
         for schema in (ENTITIES, TRIPLES)
     )
-    assert entities.num_rows + triples.num_rows == sum(batch.num_rows for batch in batches)
+    others = sum(batch.num_rows for batch in batches if batch.schema == OTHER_IDS)
+    assert entities.num_rows + triples.num_rows + others == sum(batch.num_rows for batch in batches)
     assert max(batch.num_rows for batch in batches) <= BATCH
     for table in (entities, triples):
         table.validate(full=True)

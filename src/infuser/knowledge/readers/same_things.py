@@ -7,8 +7,8 @@ So two entries are joined, in this order,
     2. if one refers to the other and neither refers to, or is referred to by, a second entry of the other's vocabulary,
     3. if their labels are equal and they have a type in common,
 
-and never if the joined thing had two entries of one vocabulary. Labels and names are compared without case, hyphens, commas
-and the plural's s.
+and never if the joined thing had two entries of one vocabulary. Labels and names are compared without case, hyphens,
+commas and the plural's s.
 """
 
 from __future__ import annotations
