@@ -116,7 +116,7 @@ ASSETS: dict[str, Asset] = {
                 *("famplex/entities.csv", "famplex/relations.csv", "famplex/grounding_map.csv"),
             ),
             licence="BSD-2-Clause (package); the vocabularies' own, most CC BY 4.0, DrugBank's CC BY-NC 4.0 (data)",
-            description="ChEBI, GO, MONDO, HP, DOID, EFO, MeSH, HGNC, FamPlex, DrugBank: 656,035 entities, 1,019,139 edges.",
+            description="ChEBI, GO, MONDO, HP, DOID, EFO, MeSH, HGNC, DrugBank ...: 656,035 entities, 1,019,139 edges.",
         ),
         Asset(
             name="wikidata-small",
