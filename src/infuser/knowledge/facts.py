@@ -1,7 +1,7 @@
 """The form in which every reader hands over knowledge: Arrow batches of triples, of entities or of mentions.
 
-A reader is a generator of record batches. Each batch has one of the schemas below; a reader may mix triples and
-entities, in any order. Rows that cannot be read are counted by a `tables.skipped.Skipped`.
+A reader is a generator of record batches. Each batch has one of the schemas below; a reader may mix triples, entities
+and their further ids, in any order. Rows that cannot be read are counted by a `tables.skipped.Skipped`.
 """
 
 from __future__ import annotations
@@ -42,6 +42,14 @@ MENTIONS = pa.schema(
 )
 """The rows of one mention and entity are summed."""
 
+OTHER_IDS = pa.schema(
+    [
+        pa.field("other_id", pa.string(), nullable=False),  # by which it is found, too
+        pa.field("id", pa.string(), nullable=False),
+    ]
+)
+"""Further ids of entities, such as those that other vocabularies give them."""
+
 Facts = Iterator[pa.RecordBatch]
 
 
@@ -70,6 +78,11 @@ MentionRow = tuple[str, str, float]
 """One row of MENTIONS."""
 
 
+def other_names(label: str, names: Iterable[str]) -> list[str] | None:
+    """Return the names beside the label, each once, for the column "aliases"."""
+    return [name for name in dict.fromkeys(names) if name and name != label] or None
+
+
 def pack_entities(entities: Iterable[EntityRow]) -> Facts:
     """Yield entities in batches."""
     return _pack(entities, ENTITIES)
@@ -78,6 +91,11 @@ def pack_entities(entities: Iterable[EntityRow]) -> Facts:
 def pack_triples(triples: Iterable[TripleRow]) -> Facts:
     """Yield triples in batches."""
     return _pack(triples, TRIPLES)
+
+
+def pack_other_ids(rows: Iterable[tuple[str, str]]) -> Facts:
+    """Yield rows (other id, id) in batches."""
+    return _pack(rows, OTHER_IDS)
 
 
 def pack_mentions(mentions: Iterable[MentionRow]) -> Facts:

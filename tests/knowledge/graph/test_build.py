@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from knowledge.small_graphs import Row, entities, hub_graph, swiss, triples
 
 from infuser.errors import SourceError
-from infuser.knowledge.facts import TRIPLES
+from infuser.knowledge.facts import TRIPLES, pack_other_ids
 from infuser.knowledge.graph.build import build_graph, facts_of
 from infuser.knowledge.graph.store import Edge, GraphEntity, GraphStore, save_graph
 
@@ -51,6 +51,21 @@ def test_rows_of_one_entity_are_merged() -> None:
         degree=3,
     )
     assert store.entity(5) == GraphEntity("Q99", "", ("lonely",), "", ("city", "town"), 0, 0)
+
+
+def test_an_entity_is_found_by_its_further_ids(tmp_path) -> None:
+    others = [("geo:1", "Q70"), ("geo:2", "Q70"), ("Q39", "Q70"), ("geo:1", "Q72")]  # Q39 is an entity's own
+    store = build_graph([*swiss(), *pack_other_ids(others)])
+    assert store.entity(0) == build_graph(swiss()).entity(0)
+    for one in (store, GraphStore.open(save_graph(store, tmp_path / "kg"))):
+        assert [one.number_of(id) for id in ("Q70", "geo:1", "geo:2", "geo:3")] == [0, 0, 0, None]
+        assert one.id_of(0) == "Q70" and one.other_ids_of(0) == ["geo:1", "geo:2"]
+        assert one.number_of("Q39") == build_graph(swiss()).number_of("Q39") != 0
+        assert [one.id_of(number) for number in range(one.n_entities)] == [
+            build_graph(swiss()).id_of(number) for number in range(one.n_entities)
+        ]
+    with pytest.raises(SourceError, match="'geo:9' is a further id of 'Q0', but there is no such entity"):
+        build_graph([*swiss(), *pack_other_ids([("geo:9", "Q0")])])
 
 
 def test_every_edge_is_seen_from_both_ends_and_a_loop_once() -> None:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from infuser.errors import SourceError
 from infuser.knowledge.arrays import number_strings
-from infuser.knowledge.facts import ENTITIES, TRIPLES
+from infuser.knowledge.facts import ENTITIES, OTHER_IDS, TRIPLES
 from infuser.knowledge.graph.adjacency import Adjacency, lay_out
 from infuser.knowledge.graph.entity_table import in_slices, lay_out_entities, names_to_find, strings_of
 from infuser.knowledge.graph.landmarks import choose_landmarks, find_components, measure
@@ -46,8 +46,10 @@ def build_graph(
     report("numbering entities", 0, None)
     ids, codes = _number(read)
     n = len(ids)
-    table, keys, entities = number_strings(ids.to_pylist())
-    parts: dict[str, Any] = {"ids": table, "ids.keys": keys, "ids.entities": entities}
+    others = _number_others(read.other_ids, ids)
+    table, keys, places = number_strings([*ids.to_pylist(), *others])
+    entities = np.concatenate([np.arange(n, dtype=np.int32), np.fromiter(others.values(), np.int32, len(others))])
+    parts: dict[str, Any] = {"ids": table, "ids.keys": keys[:n], "ids.entities": entities[places]}
     report("laying out edges", 0, None)
     relations, relation_codes = number_columns(read.relations)
     edges = codes["ends"].reshape(-1, 2)
@@ -72,10 +74,11 @@ class _Read(NamedTuple):
     relations: list[pa.Array]
     weights: list[NDArray[Any]]
     entities: list[pa.RecordBatch]
+    other_ids: list[pa.RecordBatch]
 
 
 def _read(facts: Iterable[pa.RecordBatch], report: Report) -> _Read:
-    read = _Read([], [], [], [])
+    read = _Read([], [], [], [], [])
     n_rows = 0
     for batch in facts:
         if set(TRIPLES.names) <= set(batch.schema.names):
@@ -85,6 +88,8 @@ def _read(facts: Iterable[pa.RecordBatch], report: Report) -> _Read:
         elif set(ENTITIES.names) <= set(batch.schema.names):
             read.ids.append(("id", batch["id"]))
             read.entities.append(batch.select(ENTITIES.names).cast(ENTITIES))
+        elif set(OTHER_IDS.names) <= set(batch.schema.names):
+            read.other_ids.append(batch)
         else:
             raise SourceError(
                 f"A batch of facts has the columns {', '.join(batch.schema.names)}. Triples have "
@@ -111,6 +116,21 @@ def _number(read: _Read) -> tuple[pa.Array, dict[str, NDArray[np.int32]]]:
         of_role[role].append(piece)
     read.ids.clear()  # for a large graph these strings are the most there is
     return ids, {role: np.concatenate(pieces) for role, pieces in of_role.items()}
+
+
+def _number_others(batches: list[pa.RecordBatch], ids: pa.Array) -> dict[str, int]:
+    """Return the numbers of entities by their further ids; an id of an entity is its own and no other's."""
+    if not batches:
+        return {}
+    numbers = {id: number for number, id in enumerate(ids.to_pylist())}
+    others: dict[str, int] = {}
+    for batch in batches:
+        for other, id in zip(batch["other_id"].to_pylist(), batch["id"].to_pylist(), strict=True):
+            if id not in numbers:
+                raise SourceError(f"{other!r} is a further id of {id!r}, but there is no such entity.")
+            if other not in numbers:
+                others.setdefault(other, numbers[id])
+    return others
 
 
 def number_columns(columns: list[pa.Array]) -> tuple[pa.Array, NDArray[np.int32]]:

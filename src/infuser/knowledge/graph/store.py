@@ -1,6 +1,7 @@
 """A knowledge graph: entities with their names, typed edges, and who is near whom; in memory or in a folder on disk.
 
-ids, ids.keys, ids.entities   id <-> number; an entity's number is its place in the order in which they came
+ids, ids.keys, ids.entities   id <-> number; an entity's number is its place in the order in which they came. Further
+                              ids of entities lead to their numbers, too
 called, types, ...            labels, types ... of entities, see `entity_table`
 edges, relations              typed edges, see `adjacency`
 components, landmarks         what answers questions about distances, see `distances`
@@ -103,7 +104,7 @@ class GraphStore:
         return owners
 
     def number_of(self, id: str) -> int | None:
-        """Return the number of an entity, None if there is none with this id."""
+        """Return the number of an entity by its id or a further one, None if there is none."""
         key = key_in(self.parts["ids"], id)
         return None if key < 0 else int(self.parts["ids.entities"][key])
 
@@ -118,6 +119,12 @@ class GraphStore:
             raise SourceError(f"There is no entity number {number}; this graph has {self.n_entities:,}.")
         id: str = self.parts["ids"].restore_key(int(self.parts["ids.keys"][number]))
         return id
+
+    def other_ids_of(self, number: int) -> list[str]:
+        """Return the further ids by which an entity is found; looks at all ids once."""
+        own = int(self.parts["ids.keys"][number])
+        keys = np.flatnonzero(whole(self.parts["ids.entities"]) == number).tolist()
+        return sorted(self.parts["ids"].restore_key(key) for key in keys if key != own)
 
     def entity(self, number: int) -> GraphEntity:
         """Return all that is known about an entity except its edges."""

@@ -63,7 +63,7 @@ READY: dict[str, Ready] = {
     "biomedical": Ready(
         "biomedical",
         lambda folder, skipped: read_biomedical(folder),
-        "ChEBI, GO, MONDO, HP, DOID, EFO, MeSH and HGNC: chemicals, processes, diseases, genes",
+        "ChEBI, GO, MONDO, HP, DOID, EFO, MeSH, HGNC ...: chemicals, drugs, roles, diseases, genes",
     ),
     "wikidata-small": Ready(
         "wikidata-small",

