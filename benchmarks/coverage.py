@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 import sys
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -28,7 +27,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 from xml.etree import ElementTree
 
-from ner_knowledge import TYPES, read_data
+from evidence import BENCHES, read_data
 from support.measuring import RESULTS, about, write_result
 
 from infuser.experiments.arm import Arm
@@ -39,13 +38,15 @@ from infuser.knowledge.graph.neighbours import neighbours_of
 from infuser.knowledge.graph.store import GraphStore
 from infuser.methods import Types
 from infuser.sources import Graph
+from infuser.tables.pubtator import read_pubtator
 from infuser.tasks.base import Split
+from infuser.tasks.chemprot import ChemProt
 from infuser.tasks.ner import Ner
 
 DATA = Path(__file__).resolve().parents[2] / "shared" / "data"
 RESULT = RESULTS / "coverage.json"
 ILLNESS, GENE, DRUG = ("disease", "phenotype"), ("gene", "protein"), ("chemical", "protein", "drug", "role")
-MEANT = {
+MEANT: dict[str, dict[str, tuple[str, ...]]] = {
     "BC5CDR": {"Chemical": ("chemical",), "Disease": ILLNESS},
     "NCBI-disease": {"Disease": ILLNESS},
     "BioRED": {
@@ -67,7 +68,6 @@ INDEPENDENT = {
 }
 """An independent count, by equal names."""
 N_TRAIN = 300
-_MARKED = re.compile(r"(?:<<|\[\[) (.*?) (?:>>|\]\])")
 
 
 class Labelled(NamedTuple):
@@ -87,15 +87,9 @@ def read_bioner(name: str, split: Split) -> list[Labelled]:
 
 
 def read_biored(split: Split) -> list[Labelled]:
-    """Return the titles with abstracts of BioRED; a mention of several labels has the first."""
-    texts: dict[str, str] = {}
-    mentions: dict[str, list[tuple[int, int, str]]] = defaultdict(list)
-    for line in (DATA / "bio" / "BioRED" / f"{split.title()}.PubTator").read_text("utf-8").splitlines():
-        if part := re.match(r"(\d+)\|[ta]\|(.*)", line):
-            texts[part[1]] = f"{texts[part[1]]} {part[2]}" if part[1] in texts else part[2]
-        elif len(cells := line.split("\t")) == 6:
-            mentions[cells[0]].append((int(cells[1]), int(cells[2]), cells[4]))
-    return [Labelled(text, mentions[id]) for id, text in texts.items()]
+    """Return the titles with abstracts of BioRED."""
+    documents = read_pubtator(DATA / "bio" / "BioRED" / f"{split.title()}.PubTator")
+    return [Labelled(one.text, [(span.start, span.end, span.label) for span in one.spans]) for one in documents]
 
 
 def read_ddi(split: Split) -> list[Labelled]:
@@ -116,14 +110,9 @@ def read_ddi(split: Split) -> list[Labelled]:
 def read_chemprot(split: Split) -> list[Labelled]:
     """Return the rows of ChemProt without their marks: a chemical and a gene, in any order."""
     found = []
-    for line in (DATA / "bio" / "ChemProt" / f"{split}.txt").read_text("utf-8").splitlines():
-        text, mentions, place = "", [], 0
-        marked = json.loads(line)["text"]
-        for match in _MARKED.finditer(marked):
-            text += marked[place : match.start()]
-            mentions.append((len(text), len(text) + len(match[1]), ""))
-            text, place = text + match[1], match.end()
-        found.append(Labelled(text + marked[place:], mentions))
+    for row in ChemProt(str(DATA / "bio" / "ChemProt")).texts(split):
+        [triple] = row.triples
+        found.append(Labelled(row.text, sorted((span.start, span.end, "") for span in (triple.head, triple.tail))))
     return found
 
 
@@ -186,8 +175,11 @@ def _has_role(store: GraphStore, entities: Sequence[int | None]) -> bool:
 
 def dictionary_f1(graph: Path) -> dict[str, float]:
     """Return the scores of the dictionary alone on BC5CDR's dev part."""
-    data = read_data(N_TRAIN, pilot=True)
-    _, known = Annotator().annotate(data, Arm(Types(), [Graph(graph, types=TYPES)], name="dictionary"))
+    bench = BENCHES["bc5cdr"]
+    known_types = set(EntityLabels(GraphStore.open(graph), "entity").by_count())
+    types = [one for one in bench.types or () if one in known_types]
+    data = read_data(bench, N_TRAIN, pilot=True)
+    _, known = Annotator().annotate(data, Arm(Types(), [Graph(graph, types=types)], name="dictionary"))
     [answers] = data.task.rules(known.train, known.test).values()
     scores: dict[str, float] = score_rule(data.task, known.golds() or [], answers)["scores"]
     return scores

@@ -76,7 +76,7 @@ def _wikidata(folder: str, *files: str, sizes: tuple[str, ...]) -> Bench:
 
 
 BENCHES = {
-    "bc5cdr": Bench(_iob("BioNER/BC5CDR-IOB"), types=("chemical", "disease", "phenotype")),
+    "bc5cdr": Bench(_iob("BioNER/BC5CDR-IOB"), types=("chemical", "drug", "disease", "phenotype")),
     "ncbi-disease": Bench(_iob("BioNER/NCBI-disease-IOB"), types=("disease", "phenotype")),
     "biored": Bench(lambda: BioredNer(str(DATA / "bio" / "BioRED")), sizes=("50", "100", "all")),
     "politics": _wikidata("CrossNER/politics", "train.txt", "dev.txt", "test.txt", sizes=("all",)),

@@ -66,6 +66,12 @@ def print_scores(record: dict[str, Any]) -> None:
             say(f"  {name}: {_listed(value)}")
     for name, rule in record.get("rules", {}).items():
         say(f"  {name}, without an encoder: {_listed(rule['scores'])}")
+        metric = record["metrics"][0]
+        if rule["scores"][metric] > record["scores"][metric]:
+            say(
+                f"  By {metric}, {name} is better than this model. Label more texts, or use it as it is.",
+                style="yellow",
+            )
     coverage = record.get("coverage", {"n": {}})
     for part, n in coverage["n"].items():
         say(f"  on {counted(n, f'{part} row')}: {_listed(coverage['scores'][part])}")
