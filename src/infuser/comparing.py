@@ -112,7 +112,7 @@ class Comparison:
 
     @property
     def rules(self) -> list[str]:
-        """What rules reach without an encoder, and scores of rows with knowledge apart; only some tasks have them."""
+        """Scores of rules without an encoder, and on rows with and without knowledge, where tasks define them."""
         plain = next((arm.name for arm in self.arms if arm.method is None), None)
         task, metric = self.data.task, self.data.metric
         return [*rule_sentences(task, metric, self.results, plain), *coverage_sentences(task, metric, self.results)]
@@ -170,7 +170,7 @@ def compare(
         raise InputError("A comparison needs at least one seed; two or more give an interval.")
     infused = sorted((arm for arm in given if arm.method is not None), key=_rank)
     notes: tuple[str, ...] = ()
-    text = text and not any(isinstance(arm.method, Text) for arm in infused)
+    text = text and not any(isinstance(arm.method, Text) and not arm.shuffled for arm in infused)
     if text and infused and not can_write(data.train, infused[0].sources, cache):
         text, notes = False, (NOTHING_TO_WRITE,)
         _log.info(NOTHING_TO_WRITE)

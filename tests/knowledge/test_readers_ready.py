@@ -17,6 +17,7 @@ from fetching import fetch_or_skip
 
 from infuser import assets
 from infuser.errors import InputError, SourceError, UnknownNameError
+from infuser.knowledge.builders import _entity_names
 from infuser.knowledge.facts import ENTITIES, MENTIONS, OTHER_IDS, TRIPLES, EntityRow
 from infuser.knowledge.graph.build import build_graph
 from infuser.knowledge.graph.store import GraphEntity, GraphStore, save_graph
@@ -298,6 +299,11 @@ def test_a_thing_has_one_entry_of_a_vocabulary():
     entries = [row("A:1", "gout"), row("B:1", "gout"), row("B:2", "gout"), row("C:1", "gout")]
     same = find_same(entries, [("C:1", "B:2")])
     assert same == {"A:1": "A:1", "B:1": "A:1", "B:2": "B:2", "C:1": "B:2"}
+
+
+def test_a_gazetteer_of_biomedical_names_leaves_out_triples_and_further_ids(ontologies):
+    names = list(_entity_names(read_biomedical(ontologies)))
+    assert names and all(all(name) for name in names)
 
 
 @pytest.mark.parametrize(

@@ -196,6 +196,9 @@ def test_settings_stand_behind_the_name_of_their_method() -> None:
     assert Arm("kam,limit=2.5", sources).method == Kam(limit=2.5)
     with pytest.raises(InputError, match=r"types has no setting 'vector'\. Did you mean 'vectors'"):
         Arm("types,vector=names", sources)
+    assert Arm("types + kam", sources).method == Together((Types(), Kam()))
+    with pytest.raises(InputError, match="kam takes true or false for bypass_empty, not 'yes'"):
+        Arm("kam,bypass_empty=yes", sources)
     with pytest.raises(InputError, match=r"'alpha' could belong to each of types\+kam"):
         make_method("types+kam", {"alpha": 0.1})
 

@@ -37,6 +37,13 @@ def test_mentions_with_gaps_keep_their_pieces_and_line_ends_count(tmp_path: Path
     assert left_out == {"events": 1, "normalisations": 1, "relations of events": 1}
 
 
+def test_a_byte_order_mark_is_no_character(tmp_path: Path) -> None:
+    folder = write(tmp_path, "T3\tDrug 28 35\tAspirin")
+    (folder / "a.txt").write_bytes(b"\xef\xbb\xbf" + TEXT.encode())
+    [document] = read_brat(folder)
+    assert document.text == TEXT and document.spans[0].start == 28
+
+
 def test_flat_mentions_have_no_overlaps_and_prefer_those_without_gaps(tmp_path: Path) -> None:
     [document] = read_brat(write(tmp_path, MARKS))
     assert [span.ids for span in document.flat_spans()] == [("T2",), ("T3",)]
@@ -52,6 +59,7 @@ def test_flat_mentions_have_no_overlaps_and_prefer_those_without_gaps(tmp_path: 
         ("T1\tDrug 27 34\tAspirin", "has the mention 'Aspirin', but '\\nAspiri' stands at 27 34"),
         ("T1\tDrug 28 99\tAspirin", "has the offsets 28 99, not in order inside 42 characters"),
         ("T1\tDisease 19 25;0 6\tcancer Breast", "has the offsets 19 25;0 6, not in order"),
+        ("T1\tDrug 28 35", "has no annotation of BRAT but 'T1\\tDrug 28 35'"),
         ("T1\tDrug 28\tAspirin", "has no annotation of BRAT but 'T1\\tDrug 28\\tAspirin'"),
         ("R1\tHelps Arg1:T8 Arg2:T9", "has a relation of 'T8', which no line marks"),
         ("T3\tDrug 28 35\tAspirin\nT3\tDrug 28 35\tAspirin", "has the id 'T3' a second time"),

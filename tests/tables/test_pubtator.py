@@ -47,6 +47,13 @@ def test_a_bar_divides_ids_of_composite_mentions_only(tmp_path: Path) -> None:
     assert (relation.label, relation.head, relation.tail) == ("Cause", "D001", "D002")
 
 
+def test_a_mention_may_have_no_id_beside_others_and_a_start_is_a_number(tmp_path: Path) -> None:
+    lines = ["7\t0\t7\tAspirin\tChemical\tD001, -1", "7\t--5\tD001\tD002"]
+    [document] = read_pubtator(write(tmp_path, "\n".join([f"7|t|{TITLE}", f"7|a|{ABSTRACT}", *lines])))
+    assert [span.ids for span in document.spans] == [("D001",)]
+    assert [one.label for one in document.relations] == ["--5"], "no number, so it is the name of a relation"
+
+
 def test_a_title_begins_the_next_document_without_a_blank_line(tmp_path: Path) -> None:
     assert [one.name for one in read_pubtator(write(tmp_path, "1|t|A\n1|a|B\n2|t|C\n"))] == ["1", "2"]
 

@@ -52,8 +52,8 @@ def test_whole_documents_are_held_out_for_dev(tmp_path: Path) -> None:
 
 
 def test_an_interaction_without_a_type_is_an_int(tmp_path: Path) -> None:
-    task = Ddi(folder_with(tmp_path, {"d0": PAIR}, {"d1": 'ddi="true"'}))
-    assert [task.labels[one["label"]] for one in task.read("test")] == ["int"]
+    task = Ddi(folder_with(tmp_path, {"d0": PAIR}, {"d1": 'ddi="true"', "d2": 'ddi="false" type=""'}))
+    assert [task.labels[one["label"]] for one in task.read("test")] == ["int", "none"]
 
 
 def test_scores_leave_out_none_and_detection_asks_for_no_type() -> None:

@@ -31,7 +31,7 @@ class Coverage:
             self.shown = max(range(len(found)), key=lambda place: sum(len(one.spans) for one in found[place]))
         for place, name in enumerate(source_names(sources)):
             of_source = [of_text[place] for of_text in found]
-            spans, links = ([len(getattr(one, name)) for one in of_source] for name in ("spans", "links"))
+            spans, links = [len(one.spans) for one in of_source], [len(one.links) for one in of_source]
             texts = counted(len(found), f"{_PARTS[part]} text")
             say(
                 f"{name}: {counted(sum(spans), 'mention')} in {sum(map(bool, spans)):,} and "
@@ -68,13 +68,9 @@ def print_scores(record: dict[str, Any]) -> None:
         say(f"  {name}, without an encoder: {_listed(rule['scores'])}")
         metric = record["metrics"][0]
         if rule["scores"][metric] > record["scores"][metric]:
-            say(
-                f"  By {metric}, {name} is better than this model. Label more texts, or use it as it is.",
-                style="yellow",
-            )
-    coverage = record.get("coverage", {"n": {}})
-    for part, n in coverage["n"].items():
-        say(f"  on {counted(n, f'{part} row')}: {_listed(coverage['scores'][part])}")
+            say(f"  {name} has a higher {metric} than this model: label more texts, or use it.", style="yellow")
+    for part, n in record.get("coverage", {}).get("n", {}).items():
+        say(f"  on {counted(n, f'{part} row')}: {_listed(record['coverage']['scores'][part])}")
 
 
 def _listed(scores: dict[str, float]) -> str:

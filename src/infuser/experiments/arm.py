@@ -11,12 +11,12 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, get_type_hints
 
 from infuser.errors import InputError, did_you_mean
 from infuser.files import digest_of
 from infuser.registry import METHODS
-from infuser.sources.naming import split_settings
+from infuser.sources.naming import describe_type, has_type, split_settings
 from infuser.types import Source
 
 if TYPE_CHECKING:
@@ -167,6 +167,10 @@ def make_method(kind: str, settings: Mapping[str, Any], *, where: str = "") -> A
     settings = {**own, **settings}
     cls = METHODS[kind]
     check_names(settings, [one.name for one in fields(cls)], f"{where}: {kind}")
+    wanted = get_type_hints(cls)
+    for name, value in settings.items():
+        if not has_type(value, wanted[name]):
+            raise InputError(f"{where}: {kind} takes {describe_type(wanted[name], value)} for {name}, not {value!r}.")
     given = {name: tuple(value) if isinstance(value, list) else value for name, value in settings.items()}
     if cls is infuser.methods.Kar:
         given.setdefault("threshold", EVERY_CANDIDATE)
@@ -178,21 +182,27 @@ def make_method(kind: str, settings: Mapping[str, Any], *, where: str = "") -> A
 
 def named_methods(written: str) -> list[tuple[str, dict[str, Any]]]:
     """Return the registered names in "types,vectors=names+kam" with the settings behind each."""
-    return [split_settings(one) for one in re.split(r"\+(?=[a-z])", written)]
+    return [split_settings(one.strip()) for one in re.split(r"\+(?=\s*[A-Za-z])", written)]
 
 
 def method_for(kind: str, checkpoint: str) -> Any:
-    """Return a method with its defaults, or with the settings of a checkpoint that is infused by it already."""
+    """Return the method that "types,vectors=names" names, or that of a checkpoint which it infuses already."""
     from infuser.hosts.checkpoints import CARD, is_infused
     from infuser.tables.rows import read_json
 
+    named = named_methods(kind)
     if is_infused(checkpoint):
         saved = read_json(Path(checkpoint) / CARD).get("method", {})
-        if saved.get("name") in ("together", kind):
+        if saved.get("name") in ("together", named[0][0]):
             from infuser.methods.together import name_of
 
             method = METHODS[saved["name"]](**saved["settings"])
-            if name_of(method) == kind:
+            if name_of(method) == "+".join(name for name, _ in named):
+                if any(own for _, own in named):
+                    raise InputError(
+                        f"{checkpoint} is infused by {name_of(method)} already and keeps its settings. Name the method "
+                        "alone, or start from the plain checkpoint."
+                    )
                 return method
     return make_method(kind, {})
 

@@ -1,4 +1,4 @@
-"""Scores of the rows that knowledge covers and of the others: where nothing is covered, nothing may change."""
+"""Scores of the rows that knowledge covers, and of the others, where it should change little."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def coverage_sentences(
                 scores = [
                     judge([one["predictions"][row] for row in rows], [golds[row] for row in rows]) for one in same
                 ]
-                means += [f"{arm} {signed(float(np.mean(scores)), scale)[1:]}"] if scores else []
+                means += [f"{arm} {signed(float(np.mean(scores)), scale).removeprefix('+')}"] if scores else []
             said.append(f"{counted(len(rows), f'{part} row')}: {', '.join(means)}")
         sentences.append(f"{metric} by rows (knowledge of {', '.join(arms)}): {'; '.join(said)}.")
     return sentences

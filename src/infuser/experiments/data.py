@@ -127,7 +127,8 @@ class Data:
         """Return sizes and digests of the parts."""
         parts = {"train": self.train, "held_out": self.dev, "score": self.test}
         about = {name: {"n": len(part), "digest": digest_of(part, default=repr)} for name, part in parts.items()}
-        return {**about, "score": {"split": self.scored, **about["score"]}}
+        reading = {"reading": self.task.reading} if self.task.reading else {}
+        return {**about, "score": {"split": self.scored, **about["score"]}, **reading}
 
     def golds(self, part: Sequence[Example] | None = None) -> list[Any] | None:
         """Return the right answers to the test part, or to another one; None if one is hidden."""

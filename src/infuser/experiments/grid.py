@@ -92,10 +92,11 @@ def _made_with(
     arm, entry = bench.arms[method], bench.tasks[task]
     of_trial = {} if trial is None else {**trial_settings(bench), **trials(bench)[trial]}
     training = asdict(make_training(bench, task, of_trial))
+    reading = {"reading": TASKS[entry.kind].reading} if TASKS[entry.kind].reading else {}
     made: dict[str, Any] = {
         "host": asdict(bench.hosts[host]),
         "method": _describe(bench, arm),
-        "task": {key: value for key, value in asdict(entry).items() if key not in ("name", "train")},
+        "task": {key: value for key, value in asdict(entry).items() if key not in ("name", "train")} | reading,
         "train": {key: value for key, value in training.items() if key not in NOT_DECISIVE},
         "seed": seed,
         "split": _SPLIT,

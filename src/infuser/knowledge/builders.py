@@ -17,7 +17,7 @@ from infuser.knowledge.candidates.files import graph_mentions, name_mentions, re
 from infuser.knowledge.candidates.knowbert_ernie import read_ernie, read_knowbert, read_knowbert_wordnet
 from infuser.knowledge.candidates.store import KIND as CANDIDATES
 from infuser.knowledge.candidates.store import CandidateStore, build_candidates
-from infuser.knowledge.facts import Facts
+from infuser.knowledge.facts import ENTITIES, Facts
 from infuser.knowledge.graph.build import build_graph
 from infuser.knowledge.graph.store import KIND as GRAPH
 from infuser.knowledge.graph.store import GraphStore, save_graph
@@ -154,7 +154,7 @@ def _facts(paths: Paths, skipped: Skipped, **settings: str | None) -> Facts:
 def _entity_names(facts: Facts) -> Iterator[Name]:
     """Yield label and aliases of every entity."""
     for batch in facts:
-        if "id" not in batch.schema.names:  # triples name nothing
+        if batch.schema.names != ENTITIES.names:  # triples and further ids name nothing
             continue
         for row in batch.to_pylist():
             kind = (row["types"] or ["entity"])[0]

@@ -51,8 +51,8 @@ class Tags:
 
     types: tuple[str, ...]
     moves: tuple[tuple[float, ...], ...] = ()
-    """The score of each move, (tags + 1, tags): from a tag, in the last row from the start; empty: all possible ones
-    score 0."""
+    """Scores of moves, (tags + 1, tags): row i is from tag i, the last row from the start of the text. Empty: every
+    possible move scores 0."""
 
     @cached_property
     def names(self) -> tuple[str, ...]:
@@ -64,12 +64,9 @@ class Tags:
         """Return the tags of a trained model; raise if its labels are not those of a tagger of ours."""
         id2label: Mapping[Any, str] = config.id2label or {}
         names = [id2label[number] for number in sorted(id2label)]
-        moves = getattr(config, _IN_CONFIG, ())
+        kept = getattr(config, _IN_CONFIG, None) or {}
+        moves = kept["scores"] if kept.get("tags") == names else ()  # those of an earlier head say nothing
         tags = cls(tuple(name[2:] for name in names[1::2]), tuple(map(tuple, moves)))
-        if moves and [len(row) for row in moves] != [len(names)] * (len(names) + 1):
-            raise InputError(
-                f"The model's {_IN_CONFIG} are not {len(names) + 1} rows of {len(names)} scores. Train it again."
-            )
         if list(tags.names) != names:
             raise InputError(
                 f"The model's labels are {', '.join(names[:6])}; entities need O, B-TYPE, I-TYPE and so on. Train it "
@@ -93,7 +90,7 @@ class Tags:
 
     def keep(self, config: PreTrainedConfig) -> None:
         """Write the scores of moves into a model's configuration, from which `of_model` reads them."""
-        setattr(config, _IN_CONFIG, [list(row) for row in self.moves])
+        setattr(config, _IN_CONFIG, {"tags": list(self.names), "scores": [list(row) for row in self.moves]})
 
     def labels(self, examples: Sequence[Mapping[str, Any]], encoding: BatchEncoding) -> dict[str, Tensor]:
         """Return the labels (batch, seq) of examples with `entities`; nothing where examples have none."""
@@ -129,7 +126,7 @@ class Tags:
         """
         if not words:
             return []
-        scores = logits[[word.token for word in words]].double().log_softmax(dim=-1).numpy()
+        scores = logits[[word.token for word in words]].detach().double().log_softmax(dim=-1).numpy()
         found: list[FoundEntity] = []
         for word, number, score in zip(words, self._best_path(scores), scores, strict=True):
             tag, share = self.names[number], float(np.exp(score[number]))

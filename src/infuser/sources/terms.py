@@ -11,6 +11,7 @@ A term is tied to the mentions of the entity that it says something about, and t
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from operator import itemgetter
 from typing import NamedTuple
 
 from infuser.errors import SourceError, did_you_mean
@@ -101,14 +102,12 @@ def tie_terms(said: Iterable[tuple[int, Sequence[Said]]]) -> tuple[Term, ...]:
     The first term of every span comes before the second of any: a limit on terms must not silence the later spans.
     """
     ties: dict[tuple[str, str], dict[int, float]] = {}
-    in_turn = sorted(((rank, place, one) for place, of_span in said for rank, one in enumerate(of_span)), key=_turn)
+    in_turn = sorted(
+        ((rank, place, one) for place, of_span in said for rank, one in enumerate(of_span)), key=itemgetter(0, 1)
+    )
     for _, place, (text, relation, weight) in in_turn:
         ties.setdefault((text, relation), {})[place] = weight
     return tuple(Term(text, tuple(tied.items()), relation) for (text, relation), tied in ties.items())
-
-
-def _turn(term: tuple[int, int, Said]) -> tuple[int, int]:
-    return term[:2]
 
 
 def check_terms(n_terms: int, kinds: Sequence[str], known: Collection[str]) -> tuple[str, ...]:

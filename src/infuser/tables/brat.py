@@ -20,7 +20,7 @@ from infuser.tables.documents import MarkedDocument, MarkedSpan, StatedRelation,
 from infuser.tables.rows import filled_lines
 from infuser.tables.skipped import BadRow, Place
 
-_MENTION = re.compile(r"(T\S+)\t(\S+) (\d+ \d+(?:;\d+ \d+)*)(?:\t(.*))?")
+_MENTION = re.compile(r"(T\S+)\t(\S+) (\d+ \d+(?:;\d+ \d+)*)\t(.*)")
 _RELATION = re.compile(r"R\S+\t(\S+) \S+:(\S+) \S+:(\S+)\s*")
 _NOT_READ = {"E": "events", "A": "attributes", "M": "attributes", "N": "normalisations", "#": "notes", "*": "equals"}
 _ADVICE = "A mention is T1, tab, TYPE START END, tab, words; a relation R1, tab, TYPE Arg1:T1 Arg2:T2."
@@ -48,7 +48,7 @@ def _read_pair(file: Path, left_out: Counter[str]) -> MarkedDocument:
             if mention[1] in spans:
                 raise BadRow(place, f"has the id {mention[1]!r} a second time", line, advice="Give each its own.")
             pieces = tuple((int(one.split()[0]), int(one.split()[1])) for one in mention[3].split(";"))
-            check_pieces(place, text, pieces, mention[4] or "")
+            check_pieces(place, text, pieces, mention[4])
             spans[mention[1]] = MarkedSpan(place, pieces, mention[2], (mention[1],))
         elif relation := _RELATION.fullmatch(line):
             stated.append((place, line, relation))
@@ -72,7 +72,7 @@ def _read_pair(file: Path, left_out: Counter[str]) -> MarkedDocument:
 def _read_text(path: Path, beside: Path) -> str:
     """Return a text with its line ends as they are, since offsets count them."""
     try:
-        return path.read_bytes().decode("utf-8")
+        return path.read_bytes().decode("utf-8-sig")  # a byte order mark is no character of the text
     except FileNotFoundError as error:
         missing = path if beside.is_file() else beside
         raise InputError(f"There is no file {str(missing)!r}. BRAT keeps NAME.txt and NAME.ann together.") from error

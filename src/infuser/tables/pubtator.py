@@ -56,7 +56,7 @@ class _Open:
         if name != self.name:
             why = f"has the document {name[:40]!r} among the lines of {self.name!r}"
             raise BadRow(place, why, line, advice="Put a blank line between documents.")
-        if cells and cells[0].lstrip("-").isdecimal():
+        if cells and re.fullmatch(r"-?\d+", cells[0]):
             self.spans.append(_mention(place, self.text, cells, line))
         elif len(cells) >= 3 and all(cells[:3]):
             self.relations.append(StatedRelation(place, cells[1], cells[2], cells[0]))
@@ -93,4 +93,5 @@ def _mention(place: Place, text: str, cells: list[str], line: str) -> MarkedSpan
     start, end, words, label, ids, parts = int(cells[0]), int(cells[1]), *cells[2:4], *(*cells[4:6], "", "")[:2]
     check_pieces(place, text, [(start, end)], words)
     names = re.split(r"[,;|]" if "|" in parts else r"[,;]", ids)
-    return MarkedSpan(place, ((start, end),), label, tuple(dict.fromkeys(n.strip() for n in names if n not in _NO_ID)))
+    known = [name for one in names if (name := one.strip()) not in _NO_ID]
+    return MarkedSpan(place, ((start, end),), label, tuple(dict.fromkeys(known)))

@@ -102,6 +102,8 @@ class Task:
     """Which fields name files or folders; a bench looks for them beside its settings file."""
     tolerates_rounding: ClassVar[bool] = False
     """Whether a model that trained in 16 bits answers in 16 bits too: faster, but ranks and AUC need all digits."""
+    reading: ClassVar[str] = ""
+    """How answers are read, where that has changed: results read otherwise are computed again."""
     takes_annotations: ClassVar[bool] = True
     """Whether `annotations` of the examples are what the model reads; if not, the task calls the sources itself."""
 

@@ -114,8 +114,8 @@ def _drug(place: Place, text: str, drug: Element) -> Span:
 
 
 def _interaction(place: Place, pair: Element) -> str:
-    interacts, kind = pair.get("ddi"), pair.get("type", _UNNAMED)
-    if interacts not in ("true", "false") or kind not in _TYPES:
+    interacts, kind = pair.get("ddi"), pair.get("type") or _UNNAMED
+    if interacts not in ("true", "false") or (interacts == "true" and kind not in _TYPES):
         why = f"has the pair {pair.get('id')!r} with ddi {interacts!r} and type {kind!r}"
         raise BadRow(place, why, advice=f"Give true or false and one of {', '.join(_TYPES)}.")
     return kind if interacts == "true" else _NONE

@@ -51,6 +51,7 @@ class Ner(InParts):
 
     head: ClassVar[str] = "token-classification"
     tolerates_rounding: ClassVar[bool] = True
+    reading: ClassVar[str] = "best path"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -194,7 +195,8 @@ def find_in_documents(
             n_words = min(MAX_WORDS, len(find_tokens(text, case=False)) // 2) if is_cut else 0
             parts = cut_windows(text, n_words) if n_words else []
             if len(parts) > 1:
-                longer += [(row, start + first, {"text": text[first:end]}) for first, end in parts]
+                beside = {"pair": example["pair"]} if example.get("pair") is not None else {}
+                longer += [(row, start + first, {"text": text[first:end], **beside}) for first, end in parts]
             else:
                 found[row] += [[start + first, start + end, *more] for first, end, *more in entities]
         waiting = longer

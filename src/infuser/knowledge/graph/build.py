@@ -93,7 +93,8 @@ def _read(facts: Iterable[pa.RecordBatch], report: Report) -> _Read:
         else:
             raise SourceError(
                 f"A batch of facts has the columns {', '.join(batch.schema.names)}. Triples have "
-                f"{', '.join(TRIPLES.names)}; entities have {', '.join(ENTITIES.names)}."
+                f"{', '.join(TRIPLES.names)}; entities have {', '.join(ENTITIES.names)}; further ids have "
+                f"{', '.join(OTHER_IDS.names)}."
             )
         n_rows += len(batch)
         report("reading", n_rows, None)
