@@ -266,6 +266,8 @@ def plot(kept: Mapping[str, Any], path: Path) -> None:
                     for one in of_set[size]["statistics"]["arms"]
                     if one["name"] == arm
                 }
+                if not found:
+                    continue
                 means = [one["mean"] for one in found.values()]
                 spread = [0 if one["interval"] is None else one["interval"][1] - one["mean"] for one in found.values()]
                 axes.errorbar(list(found), means, spread, color=colour, label=arm, marker="o", markersize=4, capsize=3)
@@ -276,7 +278,7 @@ def plot(kept: Mapping[str, Any], path: Path) -> None:
             axes.set_xticks(list(sizes.values()), [f"{n:,}" for n in sizes.values()], minor=False)
             axes.minorticks_off()
             axes.set(title=name, xlabel="labelled training texts", ylabel="test F1")
-            axes.legend()
+            axes.legend(fontsize=10)
         write_figure(figure, path)
 
 
