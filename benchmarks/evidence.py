@@ -16,7 +16,7 @@ import argparse
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
@@ -99,22 +99,31 @@ BENCHES = {
 }
 
 
-def arms(bench: Bench) -> dict[str, Arm]:
-    """Return the arms that can be compared, by name."""
+def arms(bench: Bench, wanted: Sequence[str]) -> list[Arm]:
+    """Return the arms of these names."""
     graph = build_graph(bench.graph)
     named = [Graph(graph, types=bench.types, n_terms=3, terms=bench.terms)]
     best = Arm(Types(), named, name="types")
-    listed = [Entities(build_names(graph, bench.types))]
-    return {
+    known = {
         "plain": Arm(),
         "types": best,
         "text": Arm(Text(), named, name="text"),
         "placebo": best.placebo(),
         "types learned": Arm(Types(), [Graph(graph, types=bench.types)], name="types learned"),
+    }
+    if not known.keys() >= set(wanted):
+        known |= _arms_of_lists(build_names(graph, bench.types))
+    return [known[name] for name in wanted]
+
+
+def _arms_of_lists(names: Path) -> dict[str, Arm]:
+    """Return the arms that read the names of a graph as a list, which ties the words of a mention."""
+    listed = [Entities(names)]
+    return {
         "types list": Arm(Types(), listed, name="types list"),
         "kam links": Arm(Kam(), listed, name="kam links"),
         "kam types": Arm(Kam(channels="types"), listed, name="kam types"),
-        "kam terms": Arm(Kam(channels="types"), [Entities(listed[0].names, n_terms=1)], name="kam terms"),
+        "kam terms": Arm(Kam(channels="types"), [Entities(names, n_terms=1)], name="kam terms"),
         "types+kam": Arm([Types(), Kam(channels="types")], listed, name="types+kam"),
     }
 
@@ -187,7 +196,7 @@ def summed_up(found: Comparison, settings: TrainSettings) -> dict[str, Any]:
 def run(name: str, chosen: argparse.Namespace) -> None:
     """Train what is asked for on one data set and keep the results."""
     bench = BENCHES[name]
-    every = arms(bench)
+    compared = arms(bench, chosen.arms)
     for size in chosen.sizes or bench.sizes:
         data = read_data(bench, None if size == "all" else int(size), pilot=chosen.pilot)
         settings = TrainSettings(
@@ -203,7 +212,7 @@ def run(name: str, chosen: argparse.Namespace) -> None:
 
         found = compare(
             str(assets.fetch("minilm")),
-            [every[one] for one in chosen.arms],
+            compared,
             data,
             seeds=chosen.seeds,
             settings=settings,

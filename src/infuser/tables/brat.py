@@ -4,8 +4,8 @@ r"""BRAT's standoff format: NAME.txt holds a text, NAME.ann beside it what is ma
     T2 \t Protein 0 5;10 12 \t Kinase II    a mention with a gap has several places
     R1 \t Binds Arg1:T1 Arg2:T2             a relation of two mentions
 
-Events (E), attributes (A, M), normalisations (N), notes (#) and sets of equals (*) are counted and not read, and so are
-relations of events.
+Events (E), attributes (A, M), normalisations (N), notes (#), equivalences (*) and relations between events are counted,
+not read.
 """
 
 from __future__ import annotations

@@ -13,7 +13,7 @@ from infuser.tasks.relation_classification import RelationClassification
 
 
 class DocumentPairs(RelationClassification):
-    """Which relation each candidate pair of a document has; class 0 is none.
+    """Which relation each candidate pair of a document has; class 0 means no relation.
 
     Pairs of one document are held out together, and drawn together for intervals.
     """

@@ -206,7 +206,7 @@ def find_in_documents(
 def _read_all(
     model: PreTrainedModel, collator: Collator, examples: Sequence[Mapping[str, Any]], **options: Any
 ) -> list[tuple[list[FoundEntity], bool]]:
-    """Return what `read_batch` does, in batches of similar length; options go to `answer_in_batches`."""
+    """Return what `_read_batch` does, in batches of similar length; options go to `answer_in_batches`."""
     from infuser.signals.tags import Tags
     from infuser.training.evaluation import answer_in_batches
 
@@ -214,7 +214,7 @@ def _read_all(
     return answer_in_batches(
         model,
         examples,
-        lambda some: read_batch(model, collator, tags, some),
+        lambda some: _read_batch(model, collator, tags, some),
         lengths=[len(example["text"]) for example in examples],
         title="finding entities",
         unit="texts",
@@ -222,7 +222,7 @@ def _read_all(
     )
 
 
-def read_batch(
+def _read_batch(
     model: PreTrainedModel, collator: Collator, tags: Tags, examples: Sequence[Mapping[str, Any]]
 ) -> list[tuple[list[FoundEntity], bool]]:
     """Return the entities of each text of one batch, and whether the text was cut."""

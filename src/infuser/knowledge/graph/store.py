@@ -104,7 +104,7 @@ class GraphStore:
         return owners
 
     def number_of(self, id: str) -> int | None:
-        """Return the number of an entity by its id or a further one, None if there is none."""
+        """Return the number of the entity with this id, its own or a further one; None if the graph has none."""
         key = key_in(self.parts["ids"], id)
         return None if key < 0 else int(self.parts["ids.entities"][key])
 

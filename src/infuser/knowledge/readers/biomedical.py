@@ -2,8 +2,8 @@
 
 Six ontologies (ChEBI, GO, MONDO, HP, DOID, EFO) give entities with synonyms and typed edges, MeSH gives headings with
 its trees and supplementary concepts, HGNC gives genes, FamPlex families of proteins, DrugBank names of drugs. Entries
-of one thing are one entity (see `same_things`): it has the names and types of all of them, its id is that of the first
-of them, and it is found by the other ids, too. The order is that of the ontologies above, then HGNC, MeSH, FamPlex,
+for the same thing are one entity (see `same_things`): it has the names and types of all of them and the id of the
+first, and it is found by the other ids, too. The order is that of the ontologies above, then HGNC, MeSH, FamPlex,
 DrugBank.
 
 Ids carry their prefix ("CHEBI:15377", "MESH:D000001"): MONDO's and EFO's numbers would otherwise be taken for each

@@ -95,7 +95,7 @@ def types_of_supplement(headings: Iterable[list[str]]) -> list[str]:
     illness = [type for type in found if type in (DISEASE, PHENOTYPE)]
     if PROTEIN in found:
         found.pop(CHEMICAL, None)
-    return illness or list(found) or [CHEMICAL]  # a deficiency belongs to its protein, too, and is none
+    return illness or list(found) or [CHEMICAL]  # "protein C deficiency" stands below its protein, but is a disease
 
 
 def _type_of(place: str) -> str | None:

@@ -1,4 +1,4 @@
-"""Which entries of several vocabularies are one thing: cross-references that hold, and equal labels of one type.
+"""Finds entries of several vocabularies for the same entity: by cross-references, and by equal labels of one type.
 
 Cross-references are not all identities: several narrow diseases of one vocabulary may point to a broad one of another.
 So two entries are joined, in this order,
