@@ -38,7 +38,7 @@ from infuser.tasks.base import Split, Task
 from infuser.tasks.biored import BioredNer
 from infuser.tasks.chemprot import ChemProt
 from infuser.tasks.ddi import Ddi
-from infuser.tasks.ner import Ner
+from infuser.tasks.ner import Ner, split_texts
 from infuser.tasks.splitting import subset
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -64,6 +64,8 @@ class Bench:
     sizes: tuple[str, ...] = ("100", "300", "1000", "all")
     metric: str = "entity-f1-unseen"
     """The second score in tables."""
+    max_words: int | None = None
+    """Documents with more words are split into windows of that many, after so many documents were taken."""
 
 
 def _iob(folder: str, train: str = "train.tsv", dev: str = "devel.tsv", test: str = "test.tsv") -> Callable[[], Task]:
@@ -78,7 +80,9 @@ def _wikidata(folder: str, *files: str, sizes: tuple[str, ...]) -> Bench:
 BENCHES = {
     "bc5cdr": Bench(_iob("BioNER/BC5CDR-IOB"), types=("chemical", "drug", "disease", "phenotype")),
     "ncbi-disease": Bench(_iob("BioNER/NCBI-disease-IOB"), types=("disease", "phenotype")),
-    "biored": Bench(lambda: BioredNer(str(DATA / "bio" / "BioRED")), sizes=("50", "100", "all")),
+    "biored": Bench(
+        lambda: BioredNer(str(DATA / "bio" / "BioRED"), max_words=None), sizes=("50", "100", "all"), max_words=100
+    ),
     "politics": _wikidata("CrossNER/politics", "train.txt", "dev.txt", "test.txt", sizes=("all",)),
     "science": _wikidata("CrossNER/science", "train.txt", "dev.txt", "test.txt", sizes=("all",)),
     "wnut-17": _wikidata(
@@ -110,6 +114,7 @@ def arms(bench: Bench, wanted: Sequence[str]) -> list[Arm]:
         "text": Arm(Text(), named, name="text"),
         "placebo": best.placebo(),
         "types learned": Arm(Types(), [Graph(graph, types=bench.types)], name="types learned"),
+        "kam graph": Arm(Kam(channels="types"), named, name="kam graph"),
     }
     if not known.keys() >= set(wanted):
         known |= _arms_of_lists(build_names(graph, bench.types))
@@ -170,6 +175,8 @@ def read_data(bench: Bench, n_train: int | None, *, pilot: bool = False) -> Data
     split: Split = "dev" if pilot else "test"
     (task, train), (_, scored) = _read(bench, "train"), _read(bench, split)
     few = [train[place] for place in subset(len(train), n_train, strata=task.strata(train))]
+    if bench.max_words:
+        few, scored = split_texts(few, bench.max_words, "train"), split_texts(scored, bench.max_words, split)
     return Data(task, few, [], [scored[place] for place in subset(len(scored), N_SCORED)], scored=split)
 
 
@@ -200,7 +207,7 @@ def run(name: str, chosen: argparse.Namespace) -> None:
     for size in chosen.sizes or bench.sizes:
         data = read_data(bench, None if size == "all" else int(size), pilot=chosen.pilot)
         settings = TrainSettings(
-            epochs=next((epochs for most, epochs in EPOCHS.items() if len(data.train) <= most), 3),
+            epochs=chosen.epochs or next((epochs for most, epochs in EPOCHS.items() if len(data.train) <= most), 3),
             batch_size=16,
             learning_rate=chosen.rate,
             mixed_precision="bf16",
@@ -318,6 +325,7 @@ def main() -> None:
     options.add_argument("--arms", nargs="+", default=list(MAIN))
     options.add_argument("--seeds", type=int, default=5)
     options.add_argument("--rate", type=float, default=2e-4)
+    options.add_argument("--epochs", type=int, help="instead of those that go with the number of training texts")
     options.add_argument("--workers", type=int, default=2)
     options.add_argument("--pilot", action="store_true", help="score dev texts, and keep nothing")
     options.add_argument("--title", default="", help="keep the results beside earlier ones of the same size")

@@ -92,7 +92,7 @@ def test_a_relation_of_another_kind_is_an_error(tmp_path: Path) -> None:
 def test_biored_is_read_whole() -> None:
     if not REAL.is_dir():
         pytest.skip(f"no data at {REAL}")
-    entities, pairs = BioredNer(str(REAL)), BioredRelations(str(REAL))
+    entities, pairs = BioredNer(str(REAL), max_words=None), BioredRelations(str(REAL))
     counts = {
         split: (
             len(documents := entities.read(split)),
@@ -107,3 +107,6 @@ def test_biored_is_read_whole() -> None:
         "dev": (100, 3533, 6335, 1162),
         "test": (100, 3535, 7047, 1163),
     }
+    windows = BioredNer(str(REAL)).read("test")
+    inside = [end <= len(one["text"]) for one in windows for _, end, _ in one["entities"]]
+    assert len(windows) == 209 and inside == [True] * 3535

@@ -19,7 +19,7 @@ from infuser.experiments.grid import read_results, run_bench
 from infuser.experiments.settings import read_bench
 from infuser.experiments.summary import summarise
 from infuser.tasks.base import Training
-from infuser.tasks.ner import Ner, find_entities
+from infuser.tasks.ner import Ner, find_entities, split_texts
 
 FAST = TrainSettings(epochs=3, batch_size=8, learning_rate=1e-2, group_by_length=False)
 
@@ -76,6 +76,18 @@ def test_entities_that_are_cut_off_count_as_missed(folder: Path) -> None:
     example = {"text": text, "entities": [(0, 4, "City"), (405, 410, "City")]}
     golds = task.golds([example], [])
     assert task.score(golds, [[[0, 4, "City", 1.0]]])["entity-recall"] == 0.5
+
+
+def test_long_texts_are_split_at_sentences_and_never_inside_an_entity_of_training() -> None:
+    text = "He took Warfarin twice. Then New. York fever came back again today."
+    long = {"text": text, "entities": [[8, 16, "drug"], [29, 44, "disease"]]}
+    assert [text[start:end] for start, end, _ in long["entities"]] == ["Warfarin", "New. York fever"]
+    first, *others = split_texts([long], 8, "train")
+    assert first == {"text": "He took Warfarin twice.", "entities": [[8, 16, "drug"]]}
+    assert others[0]["text"].startswith("Then New. York fever") and others[0]["entities"] == [[5, 20, "disease"]]
+    *_, cut = [one for one in split_texts([long], 3, "test") if one["entities"]]
+    assert cut["entities"][0][1] > len(cut["text"])  # the window does not know of the entity, which counts as missed
+    assert split_texts([{"text": text}], 100, "test") == [{"text": text}]
 
 
 def test_a_metric_that_does_not_judge_entities_is_an_error() -> None:

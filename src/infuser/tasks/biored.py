@@ -56,10 +56,9 @@ _RELATED = {
 @TASKS.register("biored-ner")
 @dataclass(frozen=True)
 class BioredNer(Ner):
-    """The entities of BioRED, of six types; a document is one text.
+    """The entities of BioRED, of six types; documents are split into windows of 200 words.
 
-    With 512 word pieces of BERT's vocabulary, 20 of the 100 test documents are cut: 145 of 3,535 mentions count as
-    missed. In training, 428 of 13,351 mentions are not read.
+    Of the 3,535 test mentions none is split between two windows, of 3,533 dev mentions three are.
     """
 
     train: str = "Train.PubTator"

@@ -1,7 +1,7 @@
 """Named entity recognition with a token classification head.
 
-Entities are character spans; only `signals.tags` maps them to tokens. In training and scoring, a text that is longer
-than the encoder reads is cut at its end, and the entities that were cut off count as missed.
+Entities are character spans; only `signals.tags` maps them to tokens. Long texts are split into windows. A window that
+is still longer than the encoder reads is cut at its end, and the entities that were cut off count as missed.
 """
 
 from __future__ import annotations
@@ -48,6 +48,8 @@ class Ner(InParts):
     """The file of the training part; with the datasets library, what stands before the dot names the split."""
     metric: str | None = None
     """What epochs and settings are chosen by; None takes entity-f1."""
+    max_words: int | None = MAX_WORDS
+    """Texts with more words are split into windows, at the ends of sentences if possible; None splits none."""
 
     head: ClassVar[str] = "token-classification"
     tolerates_rounding: ClassVar[bool] = True
@@ -83,7 +85,8 @@ class Ner(InParts):
 
     def read(self, split: Split) -> list[Example]:
         """Return the texts of a part; those of a test part without entities have none."""
-        return [example for _, example in self.rows(split)]
+        examples = [example for _, example in self.rows(split)]
+        return examples if self.max_words is None else split_texts(examples, self.max_words, split)
 
     @cached_property
     def types(self) -> tuple[str, ...]:
@@ -157,6 +160,24 @@ class Ner(InParts):
         return {"entities": len(every), "of them unseen in training": n_unseen, "F1 by type": by_type}
 
 
+def split_texts(examples: Sequence[Example], max_words: int, split: Split) -> list[Example]:
+    """Return the texts as windows of about so many words, each with its own entities.
+
+    No entity of a training text is split. In other parts the windows do not depend on the entities; one that a window
+    ends within keeps its length, so it counts as missed.
+    """
+    windows = []
+    for example in examples:
+        entities = example.get("entities", [])
+        keep = [(start, end) for start, end, _ in entities] if split == "train" else []
+        for first, last in cut_windows(example["text"], max_words, keep=keep):
+            window = {**example, "text": example["text"][first:last]}
+            if "entities" in example:
+                window["entities"] = [[a - first, b - first, label] for a, b, label in entities if first <= a < last]
+            windows.append(window)
+    return windows
+
+
 def find_entities(
     model: PreTrainedModel,
     collator: Collator,
@@ -172,7 +193,10 @@ def find_entities(
     )
     if n_cut := sum(cut for _, cut in found):
         logger.warning(
-            "%d of %d texts are longer than the encoder reads; no entity is found in the rest", n_cut, len(found)
+            "%d of %d texts are longer than the encoder reads; no entity is found in the rest. A lower max_words "
+            "of the task splits them",
+            n_cut,
+            len(found),
         )
     return [entities for entities, _ in found]
 
