@@ -45,8 +45,6 @@ ROOT = Path(__file__).resolve().parents[1]
 DATA = ROOT.parent / "shared" / "data"
 RUN = ROOT / "runs" / "evidence"
 RESULT = RESULTS / "evidence.json"
-N_SCORED = 2000
-"""Test texts that are scored at most."""
 EPOCHS = {200: 20, 500: 16, 1500: 8}
 """How often each text is seen with up to so many training texts; 3 times with more."""
 MAIN = ("plain", "types", "text", "placebo")
@@ -64,6 +62,8 @@ class Bench:
     sizes: tuple[str, ...] = ("100", "300", "1000", "all")
     metric: str = "entity-f1-unseen"
     """The second score in tables."""
+    n_scored: int = 2000
+    """Test texts that are scored at most."""
     max_words: int | None = None
     """Documents with more words are split into windows of that many, after so many documents were taken."""
 
@@ -93,12 +93,14 @@ BENCHES = {
         terms=("has_role", "neighbours"),
         sizes=("42", "417", "all"),
         metric="macro-f1",
+        n_scored=1000,
     ),
     "ddi": Bench(
         lambda: Ddi(str(DATA / "bio" / "DDI2013")),
         terms=("has_role", "neighbours"),
         sizes=("2000", "all"),
         metric="detection-f1",
+        n_scored=1000,
     ),
 }
 
@@ -177,7 +179,7 @@ def read_data(bench: Bench, n_train: int | None, *, pilot: bool = False) -> Data
     few = [train[place] for place in subset(len(train), n_train, strata=task.strata(train))]
     if bench.max_words:
         few, scored = split_texts(few, bench.max_words, "train"), split_texts(scored, bench.max_words, split)
-    return Data(task, few, [], [scored[place] for place in subset(len(scored), N_SCORED)], scored=split)
+    return Data(task, few, [], [scored[place] for place in subset(len(scored), bench.n_scored)], scored=split)
 
 
 def _rules(found: Comparison) -> Mapping[str, Any]:

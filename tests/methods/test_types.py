@@ -71,7 +71,7 @@ def test_an_example_worked_by_hand() -> None:
     with torch.no_grad():
         layer.vectors[PLACES.index("begin")] = torch.tensor([0.1, 0.0])  # E = (1, 0): held divided by ten
         layer.vectors[PLACES.index("end")] = torch.tensor([0.0, 0.2])  # E = (0, 2)
-        layer.name_gates[0] = 0.25  # g = 0.5
+        layer.name_gates[0] = math.atanh(0.5) / 2  # g = 0.5
         layer.from_state.weight[0, 0] = math.log(3)
     states = torch.tensor([[[1.0, 1.0], [1.0, 0.0], [0.0, 1.0]]], dtype=torch.float64)
     zeros = torch.zeros(2, dtype=torch.long)
@@ -114,7 +114,7 @@ def literally(
 
         def name(tie: Any, text: int = text) -> NDArray[np.float64]:
             before = sum(len(relations) for relations in infused.vocabulary.relations[: tie[0]])
-            gate = max(0.0, method.name_step * mine["name_gates"][before + tie[1]])
+            gate = math.tanh(max(0.0, method.name_step * mine["name_gates"][before + tie[1]]))
             pieces = batch["knowledge_terms"][text][tie[4] : tie[5]]
             mean = sum(words[piece] for piece in pieces) / len(pieces)
             normed: NDArray[np.float64] = (mean - mean.mean()) / math.sqrt(mean.var() + 1e-5)

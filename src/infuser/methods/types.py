@@ -7,8 +7,9 @@ Every mention that a source found has a type, "drug" or "city". For a token t wi
 
 once on the states that enter the first block and once more, with weights of its own, on those that leave the last.
 There the first token, which many heads read, gets the mean over all mentions of the text.
-E starts at 0 and so do the gates g of relations, so a fresh infusion answers as before. The sigmoid sees the token's
-own state: the encoder can overrule a wrong entry of a list. Tokens without a mention stay as they are.
+E starts at 0 and so do the gates g of relations, which stay between 0 and 1, so a fresh infusion answers as before. The
+sigmoid sees the token's own state: the encoder can overrule a wrong entry of a list. Tokens without a mention stay as
+they are.
 
 Learned vectors E know the types that training shows. Names are the terms that sources offer (a type's name, a
 neighbour in a graph, a gloss), read with the host's own input embeddings: types never seen in training work too, and
@@ -70,7 +71,7 @@ class TypeVectors(nn.Module):
         if self.name_gates is not None and known.names is not None:
             names = known.names
             starts = torch.as_tensor(self.relation_starts, device=states.device)
-            gates = open_gate(self.name_gates * self.name_step)[starts[names.sources] + names.relations]
+            gates = torch.tanh(open_gate(self.name_gates * self.name_step))[starts[names.sources] + names.relations]
             said = (names.vectors * gates[..., None]).to(states.dtype)  # (batch, T, hidden)
             added = added + names.weights.to(states.dtype).transpose(1, 2) @ said
         return added
