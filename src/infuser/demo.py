@@ -9,7 +9,6 @@ from functools import cached_property
 from pathlib import Path
 
 import numpy as np
-from transformers import AutoTokenizer
 
 from infuser import assets
 from infuser.analysis.explain import explain
@@ -19,6 +18,7 @@ from infuser.experiments.arm import Arm
 from infuser.experiments.cell import Cell
 from infuser.experiments.data import Data, can_write
 from infuser.files import write_whole
+from infuser.hosts.loading import load_tokenizer
 from infuser.knowledge.correlation.store import CorrelationStore
 from infuser.knowledge.counting import Counting
 from infuser.knowledge.counting.build import build_correlation
@@ -51,7 +51,7 @@ class Demo:
     ) -> Demo:
         """Fetch the encoder and WordNet and build the task from them."""
         encoder, wordnet = (assets.fetch(name, progress=fetching) for name in ("minilm", "wordnet"))
-        tokenizer = AutoTokenizer.from_pretrained(encoder)
+        tokenizer = load_tokenizer(str(encoder))
         task = query_ads.build_query_ads(
             wordnet, n_train=n_pairs, n_dev=160, n_test=600, max_topics=16, tokenizer_pieces=tokenizer.tokenize
         )

@@ -209,7 +209,7 @@ def _vocabulary_of(card: Mapping[str, Any], sources: Sequence[Source]) -> Vocabu
 def _read_config(directory: Path) -> PreTrainedConfig:
     try:
         (directory / "config.json").read_bytes()  # transformers would ask the network for a missing one
-        config: PreTrainedConfig = transformers.AutoConfig.from_pretrained(directory)
+        config: PreTrainedConfig = transformers.AutoConfig.from_pretrained(directory, trust_remote_code=False)
     except (OSError, ValueError, KeyError) as error:
         raise CheckpointError(f"{directory / 'config.json'} is missing or damaged; save the model again.") from error
     return config
@@ -231,7 +231,9 @@ def _read_model(
     if not is_model:
         raise CheckpointError(f"This transformers ({transformers.__version__}) has no model class {kind!r}.")
     try:
-        model, info = cls.from_pretrained(checkpoint, config=config, use_safetensors=True, output_loading_info=True)
+        model, info = cls.from_pretrained(
+            checkpoint, config=config, use_safetensors=True, trust_remote_code=False, output_loading_info=True
+        )
     except (OSError, ValueError, RuntimeError, KeyError, TypeError, SafetensorError) as error:
         raise CheckpointError(
             f"Cannot load the host from {checkpoint!r}: it is missing or damaged. {hint} ({error})"
@@ -269,7 +271,9 @@ def _base_state(model: PreTrainedModel, base: str | None) -> dict[str, Tensor]:
     cls: Any = type(model)
     try:
         config = copy.deepcopy(model.config)  # loading writes into it
-        fresh, info = cls.from_pretrained(base, config=config, use_safetensors=True, output_loading_info=True)
+        fresh, info = cls.from_pretrained(
+            base, config=config, use_safetensors=True, trust_remote_code=False, output_loading_info=True
+        )
     except (OSError, ValueError, RuntimeError, SafetensorError) as error:
         raise CheckpointError(f"The base checkpoint {base!r} cannot be loaded again: {error}") from error
     missing = set(info["missing_keys"])

@@ -29,7 +29,7 @@ def load_model(checkpoint: str, task: str, **options: Any) -> PreTrainedModel:
     if task not in HEADS:
         raise UnknownNameError(f"No task is called {task!r}. Known: {', '.join(HEADS)}.")
     try:
-        config = transformers.AutoConfig.from_pretrained(checkpoint)
+        config = transformers.AutoConfig.from_pretrained(checkpoint, trust_remote_code=False)
     except (OSError, ValueError) as error:
         raise CheckpointError(
             f"Cannot load the checkpoint {checkpoint!r}: it is neither a directory with a config.json nor a hub id "
@@ -44,7 +44,7 @@ def load_model(checkpoint: str, task: str, **options: Any) -> PreTrainedModel:
     if task == "question-answering":
         options.setdefault("num_labels", 2)  # start and end, however many classes the checkpoint's last task had
     try:
-        model: PreTrainedModel = auto.from_pretrained(checkpoint, **options)
+        model: PreTrainedModel = auto.from_pretrained(checkpoint, trust_remote_code=False, **options)
     except (OSError, RuntimeError, SafetensorError) as error:
         raise CheckpointError(
             f"Cannot load the weights of {checkpoint!r}: {error} If it has no safetensors but pickled weights that you "
@@ -71,7 +71,9 @@ def load_tokenizer(checkpoint: str | None) -> PreTrainedTokenizerBase:
     if checkpoint is None:
         raise CheckpointError("This model came without a tokenizer; pass one as infuse(..., tokenizer=...).")
     try:
-        tokenizer: PreTrainedTokenizerBase = transformers.AutoTokenizer.from_pretrained(checkpoint)
+        tokenizer: PreTrainedTokenizerBase = transformers.AutoTokenizer.from_pretrained(
+            checkpoint, trust_remote_code=False
+        )
     except Exception as error:  # a damaged tokenizer.json raises a bare Exception
         raise CheckpointError(
             f"No tokenizer can be loaded from {checkpoint!r}; pass one as infuse(..., tokenizer=...). ({error})"

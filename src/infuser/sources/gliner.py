@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -115,30 +116,82 @@ def _n_tokens(tokenizer: Any, words: list[str]) -> list[int]:
 
 
 def _folder(checkpoint: str) -> Path:
-    """Return the folder of a checkpoint, fetched from the hub if need be, and see that it can be read safely."""
-    folder = Path(checkpoint)
-    if not folder.is_dir():
-        from huggingface_hub import snapshot_download
+    """Return the folder of a checkpoint, fetched from the hub if need be, and see that it can be read safely.
 
-        try:
-            folder = Path(snapshot_download(checkpoint, ignore_patterns=["*.bin", "*.pt", "*.pth", "*.onnx"]))
-        except (OSError, ValueError) as error:
-            raise CheckpointError(
-                f"No GLiNER model at {checkpoint!r}: no such folder, and the hub says: {error}"
-            ) from error
-    missing = [name for name in ("gliner_config.json", "model.safetensors") if not (folder / name).is_file()]
+    GLiNER loads encoders with `trust_remote_code=True`, so nothing that it reaches may name code: the settings of each
+    encoder must be in the checkpoint, of a kind that is part of transformers, and no file may have an `auto_map`.
+    """
+    folder = _fetched(checkpoint, ignore_patterns=["*.bin", "*.pt", "*.pth", "*.onnx"])
+    needed = ("gliner_config.json", "model.safetensors", "tokenizer_config.json")
+    missing = [name for name in needed if not (folder / name).is_file()]
     if missing:
         raise CheckpointError(
             f"{str(folder)!r} holds no {' and no '.join(missing)}. Pickled weights (pytorch_model.bin) are not read; "
             "if you trust them, load them yourself and write them as safetensors: gliner.GLiNER.from_pretrained(...)"
             ".save_pretrained(folder, safe_serialization=True)."
         )
-    if '"auto_map"' in (folder / "gliner_config.json").read_text(encoding="utf-8"):
-        raise CheckpointError(  # GLiNER would run it without asking
-            f"{str(folder / 'gliner_config.json')!r} names code of its own (auto_map), which is not run. Use a "
-            "checkpoint whose encoder is part of transformers."
-        )
+    _refuse_code(folder)
+    config = _read_json(folder / "gliner_config.json")
+    if not isinstance(config, dict):
+        raise CheckpointError(f"{str(folder / 'gliner_config.json')!r} holds no settings, but {config!r:.40}.")
+    _check_encoder(folder, config, "encoder_config")
+    for part in ("labels_encoder", "labels_decoder"):  # their tokenizers are read where they are named
+        if config.get(part):
+            _check_encoder(folder, config, f"{part}_config")
+            _refuse_code(_fetched(str(config[part]), allow_patterns=["*.json"]))
     return folder
+
+
+def _fetched(checkpoint: str, **patterns: list[str]) -> Path:
+    """Return the folder of a checkpoint, fetched from the hub if it is none."""
+    if Path(checkpoint).is_dir():
+        return Path(checkpoint)
+    from huggingface_hub import snapshot_download
+
+    try:
+        return Path(snapshot_download(checkpoint, **patterns))
+    except (OSError, ValueError) as error:
+        raise CheckpointError(
+            f"No GLiNER model at {checkpoint!r}: no such folder, and the hub says: {error}"
+        ) from error
+
+
+def _check_encoder(folder: Path, config: dict[str, Any], name: str) -> None:
+    """Raise CheckpointError unless these settings are there and of an encoder that is part of transformers."""
+    from transformers import CONFIG_MAPPING
+
+    settings = config.get(name)
+    kind = settings.get("model_type") if isinstance(settings, dict) else None
+    if not isinstance(kind, str) or kind not in CONFIG_MAPPING:
+        raise CheckpointError(
+            f"{str(folder / 'gliner_config.json')!r} has no {name} with a model_type that transformers knows, but "
+            f"{settings!r:.60}. GLiNER would look for an encoder elsewhere and run code that it finds there. If you "
+            "trust the model, load it with GLiNER and write it again: save_pretrained(folder, safe_serialization=True)."
+        )
+
+
+def _refuse_code(folder: Path) -> None:
+    """Raise CheckpointError if a JSON file in a folder names code to be run."""
+    for path in sorted(folder.glob("*.json")):
+        waiting = [_read_json(path)]
+        while waiting:
+            one = waiting.pop()
+            if isinstance(one, dict):
+                if "auto_map" in one:
+                    raise CheckpointError(  # GLiNER would run it without asking
+                        f"{str(path)!r} names code of its own (auto_map), which is not run. Use a checkpoint whose "
+                        "encoder is part of transformers."
+                    )
+                waiting += one.values()
+            elif isinstance(one, list):
+                waiting += one
+
+
+def _read_json(path: Path) -> Any:
+    try:
+        return json.loads(path.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError) as error:
+        raise CheckpointError(f"{str(path)!r} cannot be read as JSON: {error}") from error
 
 
 def _tiny() -> Any:

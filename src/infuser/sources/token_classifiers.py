@@ -84,7 +84,7 @@ class TokenClassifier(TaggerSource):
         from transformers import AutoConfig
 
         try:
-            config = AutoConfig.from_pretrained(self.model)
+            config = AutoConfig.from_pretrained(self.model, trust_remote_code=False)
         except (OSError, ValueError):
             return self._tagger.names  # says what is wrong
         return [config.id2label[number] for number in range(config.num_labels)]
@@ -231,11 +231,11 @@ def _load(model: Any, tokenizer: Any, device: str) -> tuple[Any, Any]:
 
     try:
         if tokenizer is None or isinstance(tokenizer, str):
-            tokenizer = AutoTokenizer.from_pretrained(tokenizer or model)
+            tokenizer = AutoTokenizer.from_pretrained(tokenizer or model, trust_remote_code=False)
         if not isinstance(model, str):
             return model, tokenizer
         loaded, info = AutoModelForTokenClassification.from_pretrained(
-            model, use_safetensors=True, output_loading_info=True
+            model, use_safetensors=True, trust_remote_code=False, output_loading_info=True
         )
     except (OSError, ValueError) as error:
         raise CheckpointError(

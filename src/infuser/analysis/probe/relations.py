@@ -232,7 +232,7 @@ def randomly_initialised(model: PreTrainedModel, seed: int = 0) -> PreTrainedMod
         config = copy.deepcopy(model.config)
     with torch.random.fork_rng():
         torch.manual_seed(seed)
-        random: Any = AutoModel.from_config(config)  # type: ignore[no-untyped-call]
+        random: Any = AutoModel.from_config(config, trust_remote_code=False)  # type: ignore[no-untyped-call]
     encoder: PreTrainedModel = random.to(model.device, model.dtype).train(False)
     return encoder
 
