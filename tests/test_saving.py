@@ -18,6 +18,7 @@ import infuser
 from infuser import saving
 from infuser.errors import CheckpointError, InfuserError, SourceError, UnknownNameError
 from infuser.hosts import is_new_weight
+from infuser.seals import seal
 
 TEXTS = ["buy glipizide near me", KNOWN_TEXT, "New York lies on the shop"]
 PAIRS = ["Fred Meyer pharmacy near me", "Bern on the Aare", "a shop"]
@@ -286,6 +287,7 @@ def test_a_save_that_cannot_be_put_in_place_gives_the_old_one_back(
 
     shake(infused.model, seed=5)
     monkeypatch.setattr(Path, "rename", fail_for_drafts)
+    monkeypatch.setattr("infuser.files._exchange", lambda *_: False)  # as on a system that cannot swap folders
     with pytest.raises(OSError, match="disk full"):
         infused.save(tmp_path / "out")
     assert torch.equal(told(infuser.load(tmp_path / "out")), expected)
@@ -371,6 +373,9 @@ def test_a_broken_directory_is_one_clear_error(
     infuse_base(base).save(tmp_path / "out")
     break_it, message = DAMAGES[damage]
     break_it(tmp_path / "out")
+    with pytest.raises(CheckpointError):
+        infuser.load(tmp_path / "out")
+    seal(tmp_path / "out")  # whoever changes a file on purpose hears what is wrong with it
     with pytest.raises(InfuserError, match=message) as caught:
         infuser.load(tmp_path / "out")
     assert isinstance(caught.value, CheckpointError | UnknownNameError | SourceError | infuser.errors.InputError)
@@ -393,6 +398,7 @@ def test_a_broken_small_form_is_one_clear_error(
     infuse_base(base).save(tmp_path / "out", only_new=True)
     break_it, message = SMALL_DAMAGES[damage]
     break_it(tmp_path / "out")
+    seal(tmp_path / "out")
     with pytest.raises(CheckpointError, match=message):
         infuser.load(tmp_path / "out")
 

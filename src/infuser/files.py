@@ -1,15 +1,20 @@
 """Files and folders appear whole or not at all: written under a temporary name, then renamed.
 
-What a killed process leaves behind starts with a dot and ends in ".part"; the next one that writes to the same place
-clears it away.
+Content reaches the disk before the name does, so this also holds for a machine that loses power; INFUSER_FSYNC=0 saves
+the time for that. What a killed process leaves behind starts with a dot and ends in ".part"; the next one that writes
+to the same place clears it away.
 """
 
 from __future__ import annotations
 
+import ctypes
+import errno
 import hashlib
+import itertools
 import json
 import math
 import os
+import re
 import shutil
 import sys
 import tempfile
@@ -24,6 +29,8 @@ from typing import IO, Any, TypeVar, Union, cast, get_args, get_origin, get_type
 from infuser.errors import InputError
 
 T = TypeVar("T")
+_NUMBERS = itertools.count()
+"""Tells the files that one process writes at a time."""
 
 
 @contextmanager
@@ -33,7 +40,7 @@ def whole_folder(folder: str | Path) -> Iterator[Path]:
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
         _clear_left_overs(folder)
-        draft = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".part", dir=folder.parent))
+        draft = make_draft(folder)
     except OSError as error:
         raise InputError(f"Cannot write {str(folder)!r}: {error}. Choose a place you may write to.") from error
     try:
@@ -41,34 +48,64 @@ def whole_folder(folder: str | Path) -> Iterator[Path]:
             inside = draft / "new"
             inside.mkdir()
             yield inside
-            if folder.exists():
-                folder.rename(draft / "old")
-            try:
-                inside.rename(folder)
-            except OSError:
-                with suppress(FileNotFoundError):
-                    (draft / "old").rename(folder)
-                raise
+            _sync_tree(inside)
+            if not (folder.exists() and _exchange(inside, folder)):
+                _put_in_place(inside, folder, draft / "old")
+            _sync(folder.parent)
     finally:
         shutil.rmtree(draft, ignore_errors=True)
+
+
+def make_draft(folder: Path) -> Path:
+    """Return a new folder beside this one, which `whole_folder` clears away if its process is killed."""
+    return Path(tempfile.mkdtemp(prefix=f".{folder.name}.", suffix=".part", dir=folder.parent))
+
+
+def _put_in_place(inside: Path, folder: Path, old: Path) -> None:
+    """Rename a finished folder to its place and keep what stood there under another name until then."""
+    if folder.exists():
+        folder.rename(old)
+    try:
+        inside.rename(folder)
+    except OSError:
+        with suppress(FileNotFoundError):
+            old.rename(folder)
+        raise
+
+
+def _exchange(one: Path, other: Path) -> bool:
+    """Swap two folders in one step; False where the system cannot."""
+    rename = getattr(_libc(), "renameat2", None)
+    here, exchange = -100, 2  # AT_FDCWD, RENAME_EXCHANGE
+    return rename is not None and rename(here, os.fsencode(one), here, os.fsencode(other), exchange) == 0
+
+
+@cache
+def _libc() -> ctypes.CDLL | None:
+    return ctypes.CDLL(None) if sys.platform == "linux" else None
 
 
 @contextmanager
 def whole_file(path: str | Path, mode: str = "w") -> Iterator[IO[Any]]:
     """Open a file for writing under a temporary name; it gets its own when all went well, else nothing is left."""
     path = Path(path)
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}.part")
+    unfinished = path.with_name(f".{path.name}.{os.getpid()}{next(_NUMBERS) % 10**6:06d}.part")
     text: dict[str, Any] = {} if "b" in mode else {"encoding": "utf-8", "newline": "\n"}
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        file = unfinished.open(mode, **text)
+        _clear_files(path)
+        file = _open_locked(unfinished, mode, text)
     except OSError as error:
         raise InputError(f"Cannot write {str(path)!r}: {error}. Choose a file in a folder you may write to.") from error
     try:
         with file:
             yield file
+            file.flush()
+            if _syncs():
+                os.fsync(file.fileno())
         try:
             unfinished.replace(path)
+            _sync(path.parent)
         except OSError as error:
             raise InputError(f"Cannot write {str(path)!r}: {error}. Choose another name.") from error
     finally:
@@ -92,9 +129,69 @@ def check_writable(folder: str | Path, what: str) -> None:
         raise InputError(f"{what}: nothing can be written in {str(there)!r}. Choose a folder you may write to.")
 
 
+def _syncs() -> bool:
+    return os.environ.get("INFUSER_FSYNC", "1") != "0"
+
+
+def _sync(path: Path) -> None:
+    """Wait until a file or the names in a folder are on the disk."""
+    if not _syncs() or (sys.platform == "win32" and path.is_dir()):
+        return
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+def _sync_tree(folder: Path) -> None:
+    for path in (*folder.rglob("*"), folder) if _syncs() else ():
+        if path.is_dir() or path.is_file():
+            _sync(path)
+
+
+def _left_overs(path: Path, middle: str) -> list[Path]:
+    """Return what lies beside this file or folder under one of its own temporary names, not those of "NAME.more"."""
+    name = re.compile(rf"\.{re.escape(path.name)}\.{middle}\.part")
+    with os.scandir(path.parent) as entries:
+        return [Path(entry.path) for entry in entries if name.fullmatch(entry.name)]
+
+
+def _clear_files(path: Path) -> None:
+    """Remove unfinished files of processes that were killed; a living one has locked its own."""
+    for left in _left_overs(path, r"\d+"):
+        with suppress(OSError), left.open("rb") as file:
+            if _lock(file.fileno()):
+                left.unlink()
+
+
+def _open_locked(path: Path, mode: str, text: Mapping[str, Any]) -> IO[Any]:
+    """Open a file for writing and lock it; another process may have removed it before it was locked."""
+    while True:
+        file = path.open(mode, **text)
+        if _lock(file.fileno()):
+            with suppress(FileNotFoundError):
+                if os.path.samestat(os.fstat(file.fileno()), path.stat()):
+                    return file
+        file.close()
+
+
+def _lock(handle: int) -> bool:
+    """Lock an open file until it is closed; False if another process has it."""
+    if sys.platform == "win32":
+        return True
+    import fcntl
+
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
 def _clear_left_overs(folder: Path) -> None:
     """Remove the drafts of processes that were killed; a living one has locked its draft."""
-    for draft in folder.parent.glob(f".{folder.name}.*.part"):
+    for draft in _left_overs(folder, "[a-z0-9_]{8}"):
         if not draft.is_dir():
             continue
         if (draft / "old").exists() and not folder.exists():  # killed between its two renames: nothing may be lost
@@ -109,11 +206,10 @@ def lock_folder(folder: Path) -> Iterator[None]:
     if sys.platform == "win32":  # there, a folder with open files cannot be removed anyway
         yield
         return
-    import fcntl
-
     handle = os.open(folder, os.O_RDONLY)
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if not _lock(handle):
+            raise BlockingIOError(errno.EWOULDBLOCK, "another process has locked it", str(folder))
         yield
     finally:
         os.close(handle)

@@ -12,6 +12,7 @@ from infuser.files import whole_folder
 from infuser.hosts.checkpoints import CARD, CLASSIFIER, TAGGER, Progress, find_checkpoint, head_of, is_infused
 from infuser.hosts.loading import load_model, load_tokenizer, longest_input
 from infuser.infused import Infused, infuse, load
+from infuser.seals import seal
 from infuser.signals import Collator
 from infuser.types import Source
 
@@ -81,3 +82,4 @@ def save_plain(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folde
     with whole_folder(folder) as draft:
         model.save_pretrained(draft)
         tokenizer.save_pretrained(draft)
+        seal(draft)

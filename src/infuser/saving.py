@@ -1,6 +1,7 @@
 """Save and load an infused model: safetensors and JSON, whole or only what is new.
 
     out/infuser.json            method, settings, sources, head, base checkpoint
+    out/digests.json            the SHA-256 of all files, see `seals`
     out/knowledge.safetensors   the new weights
     out/config.json, model.safetensors, tokenizer...   the host, as transformers writes it (whole form only)
     out/sources/                what sources store of their own
@@ -33,6 +34,7 @@ from infuser.hosts.checkpoints import CARD
 from infuser.hosts.loading import load_tokenizer, settle
 from infuser.methods.together import describe
 from infuser.registry import METHODS
+from infuser.seals import checking_seal, seal
 from infuser.sources.storage import load_source, save_source
 from infuser.types import Method, Source, Vocabulary
 from infuser.versions import __version__
@@ -71,6 +73,7 @@ def save_parts(
         }
         tokenizer.save_pretrained(draft)
         (draft / CARD).write_text(json.dumps(card, indent=2, ensure_ascii=False), encoding="utf-8")
+        seal(draft)
 
 
 def _save_weights(model: PreTrainedModel, base: str | None, draft: Path, *, only_new: bool) -> dict[str, str | None]:
@@ -100,6 +103,13 @@ def load_parts(
 ) -> tuple[PreTrainedModel, Method, PreTrainedTokenizerBase, tuple[Source, ...], Vocabulary, str | None]:
     """Read back model, method, tokenizer, sources, vocabulary, base; or raise an error that names the broken part."""
     card = _read_card(directory)
+    with checking_seal(directory, "Save the model again."):
+        return _load_parts(card, directory, sources, base)
+
+
+def _load_parts(
+    card: dict[str, Any], directory: Path, sources: Sequence[Source] | None, base: str | None
+) -> tuple[PreTrainedModel, Method, PreTrainedTokenizerBase, tuple[Source, ...], Vocabulary, str | None]:
     if sources is not None and len(sources) != len(card["sources"]):
         raise CheckpointError(
             f"{directory} was saved with {len(card['sources'])} sources, but {len(sources)} were given to load()."

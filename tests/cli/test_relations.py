@@ -21,6 +21,7 @@ from infuser.relations.examples import RelationText, Triple
 from infuser.relations.model import AttentionRelations
 from infuser.relations.readers import read_relations, write_relations
 from infuser.relations.scores import MATCHES, score_relations
+from infuser.seals import seal
 from infuser.types import Span
 
 NAMES = ("river", "lake", "bridge", "garden", "town", "house")
@@ -302,8 +303,11 @@ def test_what_cannot_be_used_is_named(fitted: Path, data: Path, checkpoint: Path
 def test_a_damaged_record_of_sources_is_named(fitted: Path, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(fitted, tmp_path / "rel"))
     write_lines(folder / "sources.json", "[")
-    assert "sources.json" in error_of("relations", "extract", folder, "--text", "a", code=1)
+    assert "sources.json is damaged: it is not" in error_of("relations", "extract", folder, "--text", "a", code=1)
+    seal(folder)
+    assert "sources.json is damaged (" in error_of("relations", "extract", folder, "--text", "a", code=1)
     write_lines(folder / "sources.json", json.dumps([{"name": "Mine", "needs": "it is not registered"}]))
+    seal(folder)
     assert "'Mine' could not be saved" in error_of("relations", "extract", folder, "--text", "a")
 
 

@@ -299,7 +299,7 @@ def test_the_same_data_and_seed_give_the_same_bytes(saved, checkpoint, tmp_path)
 
 def test_files_are_json_and_safetensors_and_no_pickle(saved):
     files = files_of(saved[1])
-    assert set(files) == {"relations.json", "relations.safetensors"}
+    assert set(files) == {"relations.json", "relations.safetensors", "digests.json"}
     assert json.loads(files["relations.json"])["kind"] == "infuser relations"
     length = int.from_bytes(files["relations.safetensors"][:8], "little")
     assert "gate.weights" in json.loads(files["relations.safetensors"][8 : 8 + length])

@@ -13,8 +13,15 @@ from forked import exit_codes, start_forked
 from safetensors.torch import load_file
 
 from infuser.errors import CheckpointError, InputError, UnknownNameError
+from infuser.seals import seal
 from infuser.training import TrainResult, TrainSettings, evaluate, train
-from infuser.training.checkpoints import cpu_state_dict, newest_checkpoint, random_states, restore_random_states
+from infuser.training.checkpoints import (
+    cpu_state_dict,
+    examples_digest,
+    newest_checkpoint,
+    random_states,
+    restore_random_states,
+)
 from infuser.training.steps import StepPlan, parameter_groups, set_learning_rates
 from tests.training.training_child import collate, run, run_as_a_process, tiny_classifier, tiny_task
 
@@ -290,7 +297,8 @@ def stopped(tmp_path):
 
 def test_checkpoints_are_safetensors_and_json(stopped):
     names = {path.name for path in newest_checkpoint(stopped).iterdir()}
-    assert names == {"state.json", "model.safetensors", "optimizer.safetensors", "random.safetensors"}
+    weights = {"model.safetensors", "optimizer.safetensors", "random.safetensors"}
+    assert names == {"state.json", "digests.json", *weights}
     assert json.loads((newest_checkpoint(stopped) / "state.json").read_text())["run"]["steps"] == 6
 
 
@@ -339,12 +347,27 @@ def test_workers_and_checkpoints_may_change_between_runs(stopped):
 @pytest.mark.parametrize("name", ["model.safetensors", "optimizer.safetensors", "random.safetensors", "state.json"])
 def test_a_damaged_checkpoint_is_named(stopped, name):
     file = newest_checkpoint(stopped) / name
-    file.write_bytes(file.read_bytes()[:100])
+    content = file.read_bytes()
+    file.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    with pytest.raises(CheckpointError, match=rf"checkpoint-00000006/{name} is damaged.* resume=False"):
+        weights_after(out=stopped)
+    file.write_bytes(content[:100])
+    with pytest.raises(CheckpointError, match=rf"checkpoint-00000006/{name} is damaged.* resume=False"):
+        weights_after(out=stopped)
+    seal(file.parent)
     with pytest.raises(CheckpointError, match=r"checkpoint-00000006: .* resume=False"):
         weights_after(out=stopped)
     file.unlink()
-    with pytest.raises(CheckpointError, match=r"checkpoint-00000006: .* resume=False"):
+    with pytest.raises(CheckpointError, match=rf"{name} cannot be read .* resume=False"):
         weights_after(out=stopped)
+
+
+def test_a_run_knows_its_data_by_every_example():
+    task = tiny_task(100)
+    for place in range(len(task)):
+        changed = [dict(one) for one in task]
+        changed[place]["label"] = 1 - changed[place]["label"]
+        assert examples_digest(changed) != examples_digest(task)
 
 
 def test_a_directory_that_cannot_be_written_is_named(tmp_path):

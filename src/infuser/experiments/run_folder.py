@@ -17,6 +17,7 @@ found again under any name, such as "kam" as "kam alpha=0.2", and changed settin
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import shutil
@@ -37,7 +38,7 @@ from infuser.work_folder import WorkFolder, differences, name_differences
 if TYPE_CHECKING:
     from infuser.experiments.cell import Cell
 
-FORMAT = 1
+FORMAT = 2
 RECORD = "train.json"
 
 
@@ -121,19 +122,26 @@ class Results:
 
     def read(self, cell: Cell) -> dict[str, Any] | None:
         """Return the result of a cell under the names that it has now; None if it is not finished."""
-        found = (self._find(cell, digest) for digest in (cell.digest, *cell.earlier))
-        path = next((one for one in found if one is not None), None)
+        found = ((digest, self._find(cell, digest)) for digest in (cell.digest, *cell.earlier))
+        digest, path = next(((digest, one) for digest, one in found if one is not None), ("", None))
         if path is None:
             return None
+        advice = "Remove it; the cell is then computed again."
         try:
             result: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-            version = result["format"]
-        except (ValueError, TypeError, KeyError) as error:
-            raise InputError(f"{path} is damaged ({error!r}). Remove it; the cell is then computed again.") from error
-        if version != FORMAT:
+            version, of, mark = result["format"], result.get("of"), result.pop("sha256", None)
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+            raise InputError(f"{path} is damaged ({error!r}). {advice}") from error
+        if version == 1 and mark is None:  # from before cells had digests
+            of, mark = digest, _digest(result)
+        elif version != FORMAT:
             raise InputError(
                 f"{path} was written by another version of infuser (format {version}). Choose another --out."
             )
+        if mark != _digest(result):
+            raise InputError(f"{path} is damaged: its content has another digest than it had. {advice}")
+        if of != digest:
+            raise InputError(f"{path} is the result of another cell ({of}). {advice}")
         return {**result, "cell": {name: getattr(cell, name) for name in ("host", "method", "task", "seed", "trial")}}
 
     def is_finished(self, cell: Cell) -> bool:
@@ -148,7 +156,8 @@ class Results:
 
     def write(self, cell: Cell, result: Mapping[str, Any]) -> Path:
         """Write the result of a cell, whole or not at all, and remove its checkpoints."""
-        text = json.dumps({"format": FORMAT, **result}, ensure_ascii=False, allow_nan=False)
+        content = json.loads(json.dumps({"format": FORMAT, "of": cell.digest, **result}, allow_nan=False))
+        text = json.dumps({"sha256": _digest(content), **content}, ensure_ascii=False, allow_nan=False)
         path = write_whole(self.path(cell), text)
         shutil.rmtree(self.work(cell).folder, ignore_errors=True)
         return path
@@ -180,6 +189,10 @@ class Results:
             yield True
         finally:
             lock.release()
+
+
+def _digest(content: Mapping[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(content, sort_keys=True, allow_nan=False).encode()).hexdigest()
 
 
 def _file_name(name: str) -> str:

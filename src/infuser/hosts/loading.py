@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -11,6 +12,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from infuser.errors import CheckpointError, HostError, InputError, UnknownNameError
 from infuser.hosts.anatomy import anatomy_of
+from infuser.seals import check_seal_if_any
 
 HEADS = {
     "encoder": "AutoModel",
@@ -29,6 +31,7 @@ def load_model(checkpoint: str, task: str, **options: Any) -> PreTrainedModel:
     if task not in HEADS:
         raise UnknownNameError(f"No task is called {task!r}. Known: {', '.join(HEADS)}.")
     try:
+        check_seal_if_any(Path(checkpoint), "Take a good copy, or train it again.")
         config = transformers.AutoConfig.from_pretrained(checkpoint, trust_remote_code=False)
     except (OSError, ValueError) as error:
         raise CheckpointError(

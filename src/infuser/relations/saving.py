@@ -24,6 +24,7 @@ from infuser.relations.classifier import Thresholds, TwoStage
 from infuser.relations.encoders import digest_of_encoder
 from infuser.relations.features import FeatureSettings
 from infuser.relations.trigger_words import TriggerWords
+from infuser.seals import check_seal, seal
 from infuser.types import Source
 
 if TYPE_CHECKING:
@@ -81,6 +82,7 @@ def save(model: AttentionRelations, folder: Path) -> None:
     with whole_folder(folder) as draft:
         (draft / CARD).write_text(json.dumps(card, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
         save_file({name: np.ascontiguousarray(array) for name, array in learned.tensors().items()}, draft / _WEIGHTS)
+        seal(draft)
 
 
 def load(cls: type[_Model], folder: Path, encoder: Any) -> _Model:
@@ -89,6 +91,7 @@ def load(cls: type[_Model], folder: Path, encoder: Any) -> _Model:
     from safetensors.numpy import load_file
 
     card = _read_card(folder)
+    check_seal(folder, "Fit and save the model again.")
     try:
         name, mark = card["encoder"]["name"], card["encoder"]["digest"]
         given = name if encoder is None else encoder
@@ -163,6 +166,7 @@ def save_with_sources(model: AttentionRelations, sources: Sequence[Source], fold
         save(model, draft)
         records = [save_source(source, draft / "sources" / str(place)) for place, source in enumerate(sources)]
         (draft / _SOURCES).write_text(json.dumps(records, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        seal(draft)
     return [f"{record['name']}: {record['needs']}" for record in records if "needs" in record]
 
 

@@ -142,7 +142,7 @@ def _folder(checkpoint: str) -> Path:
     return folder
 
 
-def _fetched(checkpoint: str, **patterns: list[str]) -> Path:
+def _fetched(checkpoint: str, **patterns: Any) -> Path:
     """Return the folder of a checkpoint, fetched from the hub if it is none."""
     if Path(checkpoint).is_dir():
         return Path(checkpoint)

@@ -5,7 +5,8 @@ out/checkpoint-00000120/
 ├── model.safetensors      the weights
 ├── best.safetensors       the best weights so far, once there was an evaluation
 ├── optimizer.safetensors  moments of every trained weight
-└── random.safetensors     states of all random generators, one row per process
+├── random.safetensors     states of all random generators, one row per process
+└── digests.json           the SHA-256 of these files
 """
 
 from __future__ import annotations
@@ -28,9 +29,9 @@ from torch import Tensor, nn
 
 from infuser.errors import CheckpointError, InputError
 from infuser.files import digest_of, whole_folder
+from infuser.seals import check_seal, seal
 
 _PREFIX = "checkpoint-"
-_SAMPLED = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +113,7 @@ class CheckpointStore:
                 for name, group in tensors.items():
                     save_file(group, unfinished / f"{name}.safetensors")
                 (unfinished / "state.json").write_text(json.dumps(facts, indent=1), encoding="utf-8")
+                seal(unfinished)
         except (InputError, OSError, SafetensorError) as problem:
             raise CheckpointError(
                 f"Cannot write the checkpoint {path}: {problem}. The previous checkpoint, if any, is untouched; "
@@ -141,6 +143,7 @@ def remove_checkpoints(out: Path, *, keep: Path | None = None) -> None:
 
 def load_checkpoint(path: Path, made_with: Mapping[str, Any]) -> Checkpoint:
     """Read a checkpoint; raise if its run was made with other settings, data or weights."""
+    check_seal(path, "Remove that checkpoint, or start over with resume=False.")
     try:
         facts: dict[str, Any] = json.loads((path / "state.json").read_text(encoding="utf-8"))
         tensors = {file.stem: load_file(file) for file in sorted(path.glob("*.safetensors"))}
@@ -162,9 +165,9 @@ def load_checkpoint(path: Path, made_with: Mapping[str, Any]) -> Checkpoint:
 
 
 def examples_digest(examples: Sequence[Mapping[str, Any]]) -> str:
-    """Return the number of examples and a digest over an evenly spread sample of them."""
+    """Return the number of examples and a digest over all of them."""
     digest = hashlib.sha256()
-    for place in sorted({round(i * (len(examples) - 1) / _SAMPLED) for i in range(_SAMPLED + 1)} if examples else ()):
+    for place in range(len(examples)):
         # only plain values: how other objects print may change from process to process
         plain = {k: v for k, v in examples[place].items() if _is_plain(v)}
         digest.update(json.dumps(plain, sort_keys=True).encode())
@@ -174,6 +177,8 @@ def examples_digest(examples: Sequence[Mapping[str, Any]]) -> str:
 def _is_plain(value: object) -> bool:
     if isinstance(value, list | tuple):
         return all(map(_is_plain, value))
+    if isinstance(value, dict):
+        return all(isinstance(key, str) for key in value) and all(map(_is_plain, value.values()))
     return isinstance(value, str | int | float | None)
 
 

@@ -8,7 +8,6 @@ out into files by ranges of words, each of which fits into memory.
 from __future__ import annotations
 
 import shutil
-import tempfile
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -18,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from infuser.errors import InputError
-from infuser.files import lock_folder
+from infuser.files import lock_folder, make_draft
 from infuser.knowledge.arrays import begins_of
 from infuser.knowledge.artifact import check_place, write_folder
 from infuser.knowledge.correlation.scores import Scorer, Scoring
@@ -52,8 +51,7 @@ def save_correlation(counts: CorpusCounts, scoring: Scoring, out: str | Path, *,
     check_place(out, KIND)
     try:
         out.parent.mkdir(parents=True, exist_ok=True)
-        # a name that `whole_folder` clears away if this process is killed
-        scratch = Path(tempfile.mkdtemp(prefix=f".{out.name}.", suffix=".part", dir=out.parent))
+        scratch = make_draft(out)
     except OSError as error:
         raise InputError(f"Cannot write {str(out)!r}: {error}. Choose a place you may write to.") from error
     try:

@@ -1,0 +1,82 @@
+"""Seals: a folder lists the SHA-256 of all its files, so that a damaged, missing or swapped one is noticed and named.
+
+    digests.json   {"files": {"model.safetensors": SHA-256, ...}, "digest": SHA-256 of that list}
+
+Files that were added later are not in the list and not checked. A seal protects from damage, not from forgery: who can
+write the folder can seal it again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from infuser.errors import CheckpointError
+
+SEAL = "digests.json"
+
+
+def seal(folder: Path) -> None:
+    """Write the digests of all files in a folder, once everything else is there."""
+    paths = sorted(path for path in folder.rglob("*") if path.is_file() and path != folder / SEAL)
+    files = {path.relative_to(folder).as_posix(): _digest_of(path) for path in paths}
+    content = {"files": files, "digest": _digest_of_list(files)}
+    (folder / SEAL).write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def check_seal(folder: Path, advice: str) -> None:
+    """Raise CheckpointError that names the first file which is not as it was when the folder was sealed."""
+    path = folder / SEAL
+    try:
+        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        files, digest = dict(content["files"]), content["digest"]
+    except FileNotFoundError as error:
+        raise CheckpointError(f"{path} is missing, so damage cannot be noticed. {advice}") from error
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+        raise CheckpointError(f"{path} is damaged ({error!r}). {advice}") from error
+    if _digest_of_list(files) != digest:
+        raise CheckpointError(f"{path} is damaged: its list of files has another digest. {advice}")
+    for name, wanted in files.items():
+        try:
+            found = _digest_of(folder / name)
+        except OSError as error:
+            raise CheckpointError(f"{folder / name} cannot be read ({error.strerror}). {advice}") from error
+        if found != wanted:
+            raise CheckpointError(
+                f"{folder / name} is damaged: it is not the file that was saved (SHA-256 {found[:12]}..., was "
+                f"{str(wanted)[:12]}...). {advice}"
+            )
+
+
+@contextmanager
+def checking_seal(folder: Path, advice: str) -> Iterator[None]:
+    """Check a seal while the block reads the folder; damage is named first, whatever the block made of it.
+
+    Hashing and reading take turns on no lock, so with two cores most of the time for the check is saved.
+    """
+    with ThreadPoolExecutor(1, thread_name_prefix="seal") as pool:
+        checked = pool.submit(check_seal, folder, advice)
+        try:
+            yield
+        finally:
+            checked.result()
+
+
+def check_seal_if_any(folder: Path, advice: str) -> None:
+    """Check a folder that may come from elsewhere and have no seal."""
+    if (folder / SEAL).exists():
+        check_seal(folder, f"{advice} If you changed the file yourself, remove {SEAL}.")
+
+
+def _digest_of(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _digest_of_list(files: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()
