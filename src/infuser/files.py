@@ -215,6 +215,11 @@ def lock_folder(folder: Path) -> Iterator[None]:
         os.close(handle)
 
 
+def json_of(value: Any) -> str:
+    """Return a value as JSON for a file; ValueError for NaN and infinity, which other readers refuse."""
+    return json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
 def digest_of(value: Any, default: Callable[[Any], Any] | None = None) -> str:
     """Return a short digest of plain values; `default` converts what JSON cannot hold."""
     return hashlib.sha256(json.dumps(value, sort_keys=True, default=default).encode()).hexdigest()[:12]

@@ -27,7 +27,7 @@ from torch import Tensor
 from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from infuser.errors import CheckpointError, UnknownNameError
-from infuser.files import whole_folder
+from infuser.files import json_of, whole_folder
 from infuser.hosts import is_new_weight, plain_config, plain_state
 from infuser.hosts.anatomy import NEW
 from infuser.hosts.checkpoints import CARD
@@ -72,13 +72,18 @@ def save_parts(
             "base": _save_weights(model, base, draft, only_new=only_new),
         }
         tokenizer.save_pretrained(draft)
-        (draft / CARD).write_text(json.dumps(card, indent=2, ensure_ascii=False), encoding="utf-8")
+        (draft / CARD).write_text(json_of(card), encoding="utf-8")
         seal(draft)
 
 
 def _save_weights(model: PreTrainedModel, base: str | None, draft: Path, *, only_new: bool) -> dict[str, str | None]:
     """Write the new weights and, in the whole form, the host; return what the card says about the base checkpoint."""
     state = model.state_dict()
+    if bad := [name for name, tensor in state.items() if not torch.isfinite(tensor).all()]:
+        raise CheckpointError(
+            f"{len(bad)} tensors hold values that are infinite or not a number, e.g. {bad[0]!r}: training diverged. "
+            "Train again with a lower learning rate."
+        )
     new = {name for name in state if is_new_weight(name)}
     about = {"id": base}
     if only_new:

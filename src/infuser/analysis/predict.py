@@ -11,6 +11,7 @@ from torch import Tensor
 from transformers import PreTrainedModel
 
 from infuser.errors import InputError
+from infuser.hosts.answers import finite
 from infuser.hosts.checkpoints import CLASSIFIER, TAGGER
 from infuser.signals import Collator
 from infuser.tasks.ner import find_in_documents
@@ -88,7 +89,7 @@ def predict(
     while chunk := list(islice(waiting, batch_size)):
         with torch.inference_mode():
             batch = {name: tensor.to(model.device) for name, tensor in collator(chunk).items()}
-            rows = probabilities(model, model(**batch).logits).tolist()
+            rows = probabilities(model, finite(model(**batch).logits)).tolist()
         for example, row in zip(chunk, rows, strict=True):
             given = {name: value for name, value in example.items() if value is not None}
             if len(names) == 1:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -16,7 +15,7 @@ from infuser.cli.relations_fit import fit
 from infuser.cli.relations_options import DATA, EncoderNow, FittedModel, FittedOptions, RelationDataOptions
 from infuser.cli.relations_scores import print_scores
 from infuser.errors import InputError
-from infuser.files import write_whole
+from infuser.files import json_of, write_whole
 from infuser.words import counted
 
 app = typer.Typer(
@@ -92,7 +91,7 @@ def evaluate(
             "learned_only": learned,
             "unlearned": unlearned,
         }
-        write_whole(out, json.dumps(about | numbers, indent=1, ensure_ascii=False))
+        write_whole(out, json_of(about | numbers))
         say(f"Counts: {out}")
 
 

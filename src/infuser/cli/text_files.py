@@ -30,7 +30,7 @@ def writing(out: Path | None, what: str, n_texts: int | None) -> Iterator[Callab
     with target as file, progress_bar(what, n_texts, unit="texts") as bar:
 
         def write(records: Iterable[dict[str, Any]]) -> None:
-            file.writelines(json.dumps(record, ensure_ascii=False) + "\n" for record in records)
+            file.writelines(json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n" for record in records)
             bar.advance()
 
         yield write

@@ -18,7 +18,7 @@ from infuser.experiments.data import Data
 from infuser.experiments.run import run
 from infuser.experiments.run_folder import Results
 from infuser.experiments.settings import ArmEntry, Bench, TaskEntry
-from infuser.files import digest_of, write_whole
+from infuser.files import digest_of, json_of, write_whole
 from infuser.registry import TASKS
 from infuser.stats.metrics import Metric
 from infuser.tasks.base import Task
@@ -284,7 +284,7 @@ def check(bench: Bench) -> None:
 
 def keep_settings(folder: Path, bench: Bench, name: str = "bench") -> None:
     """Write the settings of a bench beside its results, complete."""
-    write_whole(folder / f"{name}.json", json.dumps(bench.to_json(), indent=1, ensure_ascii=False))
+    write_whole(folder / f"{name}.json", json_of(bench.to_json()))
 
 
 def read_settings(folder: Path, name: str = "bench") -> Bench:

@@ -64,7 +64,7 @@ def write_folder(folder: str | Path, kind: str, parts: Parts, **about: Any) -> P
         content["checks"] = _digest((draft / _CHECKS).read_bytes())
         content["digest"] = _digest(_canonical(content))
         with whole_file(draft / _ABOUT) as out:
-            json.dump(content, out, indent=1, ensure_ascii=False)
+            json.dump(content, out, indent=1, ensure_ascii=False, allow_nan=False)
     return folder
 
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from infuser.errors import CheckpointError, InputError
-from infuser.files import whole_folder
+from infuser.files import json_of, whole_folder
 from infuser.relations.candidates import CandidateRule
 from infuser.relations.classifier import Thresholds, TwoStage
 from infuser.relations.encoders import digest_of_encoder
@@ -80,7 +80,7 @@ def save(model: AttentionRelations, folder: Path) -> None:
         "trigger_words": model.triggers_.to_json(),
     }
     with whole_folder(folder) as draft:
-        (draft / CARD).write_text(json.dumps(card, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        (draft / CARD).write_text(json_of(card), encoding="utf-8")
         save_file({name: np.ascontiguousarray(array) for name, array in learned.tensors().items()}, draft / _WEIGHTS)
         seal(draft)
 
@@ -165,7 +165,7 @@ def save_with_sources(model: AttentionRelations, sources: Sequence[Source], fold
     with whole_folder(folder.resolve()) as draft:
         save(model, draft)
         records = [save_source(source, draft / "sources" / str(place)) for place, source in enumerate(sources)]
-        (draft / _SOURCES).write_text(json.dumps(records, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+        (draft / _SOURCES).write_text(json_of(records), encoding="utf-8")
         seal(draft)
     return [f"{record['name']}: {record['needs']}" for record in records if "needs" in record]
 

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from infuser.errors import SourceError
+from infuser.files import json_of
 from infuser.knowledge.artifact import Folder
 from infuser.knowledge.vectors.store import KIND, EntityVectors
 from infuser.registry import SOURCES
@@ -243,7 +244,7 @@ class KnowledgeBase:
             "n_terms": self.n_terms,
             "terms": list(self.terms),
         }
-        (directory / _RECORD).write_text(json.dumps(record, indent=1, ensure_ascii=False), encoding="utf-8")
+        (directory / _RECORD).write_text(json_of(record), encoding="utf-8")
 
     @classmethod
     def load(cls, directory: Path) -> Self:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol, Self, runtime_checkable
 
 from infuser.errors import InputError, SourceError
-from infuser.files import write_whole
+from infuser.files import json_of, write_whole
 from infuser.registry import SOURCES
 from infuser.sources.known import Known
 from infuser.sources.sampling import Sampling
@@ -110,7 +110,7 @@ class Selective:
             "source": save_source(self.source, directory / "source"),
             "strategy": describe_strategy(self.strategy),
         }
-        (directory / _RECORD).write_text(json.dumps(record, ensure_ascii=False), encoding="utf-8")
+        (directory / _RECORD).write_text(json.dumps(record, ensure_ascii=False, allow_nan=False), encoding="utf-8")
 
     @classmethod
     def load(cls, directory: Path) -> Self:
@@ -157,7 +157,7 @@ def make_strategy(record: Mapping[str, Any]) -> Strategy:
 def write_selection(path: Path, strategy: Strategy, about: Mapping[str, Any]) -> None:
     """Write a selection as one JSON file, as `infuser select` does."""
     content = {"kind": _KIND, "about": dict(about), "strategy": describe_strategy(strategy)}
-    write_whole(path, json.dumps(content, indent=1, ensure_ascii=False))
+    write_whole(path, json_of(content))
 
 
 def read_selection(path: Path) -> Strategy:

@@ -20,6 +20,7 @@ from torch.utils.hooks import RemovableHandle
 from transformers import PreTrainedTokenizerBase
 
 from infuser.errors import HostError, InputError
+from infuser.hosts.answers import finite
 from infuser.linking.masking import MaskingCollator
 from infuser.signals.examples import IGNORED
 from infuser.tasks.base import Example, Training
@@ -62,7 +63,7 @@ def head_only_at(model: nn.Module, positions: Callable[[Mapping[str, Any]], Tens
 def logits_at(model: Any, batch: Mapping[str, Tensor], where: Tensor) -> Tensor:
     """Return the logits (positions, vocabulary) at the positions of a batch where `where` (batch, seq) is True."""
     with head_only_at(model, lambda _: where):
-        logits: Tensor = model(**batch).logits[0]
+        logits = finite(model(**batch).logits[0])
     return logits
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from infuser.errors import InputError
+from infuser.hosts.answers import finite
 from infuser.linking.windows import MAX_WORDS, cut_windows
 from infuser.registry import TASKS
 from infuser.stats.entity_scores import mentions_of, score_entities
@@ -251,7 +252,7 @@ def _read_batch(
 ) -> list[tuple[list[FoundEntity], bool]]:
     """Return the entities of each text of one batch, and whether the text was cut."""
     batch, words = collator.with_words(examples)
-    logits = model(**{name: tensor.to(model.device) for name, tensor in batch.items()}).logits.cpu()
+    logits = finite(model(**{name: tensor.to(model.device) for name, tensor in batch.items()}).logits.cpu())
     cut = [_is_cut(one["text"], of_text) for one, of_text in zip(examples, words, strict=True)]
     return list(zip(map(tags.read, logits, words), cut, strict=True))
 

@@ -11,6 +11,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from infuser.hosts.answers import finite
 from infuser.types import PAIR_BREAK, Span
 from infuser.words import Word, find_words
 
@@ -127,7 +128,7 @@ def _read_batch(
     spans = [_in_pair(window, [word[:2] for word in found]) for window, found in zip(windows, words, strict=True)]
     batch, ranges = collator.place(windows, spans)
     out: Any = model(**{name: tensor.to(model.device) for name, tensor in batch.items()})
-    logits = torch.stack((out.start_logits, out.end_logits), dim=1).float().cpu()  # (windows, 2, seq)
+    logits = finite(torch.stack((out.start_logits, out.end_logits), dim=1).float().cpu())  # (windows, 2, seq)
     best = [_best(*row, max_tokens) for row in zip(logits, words, ranges, _first_tokens(batch), strict=True)]
     rows = zip(best, windows, strict=True)
     return [PassageAnswer(score, window["pair"][start:end]) for (score, start, end), window in rows]

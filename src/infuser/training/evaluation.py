@@ -13,6 +13,7 @@ from accelerate.utils import gather_object
 from torch import Tensor, nn
 
 from infuser.errors import InputError
+from infuser.hosts.answers import finite
 from infuser.progress import progress_bar
 from infuser.stats.metrics import get_metric
 from infuser.training.steps import Collate, Example, Precision, loader, make_accelerator
@@ -158,7 +159,7 @@ def _answers(
                 labels.append(right)
             else:
                 logits = accelerator.gather_for_metrics(logits.float())
-            answers.append(logits)
+            answers.append(finite(logits))
     return torch.cat(answers).cpu().numpy(), torch.cat(labels).cpu().numpy() if labels else None
 
 

@@ -54,7 +54,7 @@ def write_relations(path: str | Path, texts: Iterable[RelationText]) -> Path:
         raise InputError(f"{path} would not be packed: relations are written as plain JSON lines. Name it .jsonl.")
     with whole_file(path) as file:
         for number, text in enumerate(texts, start=1):
-            line = json.dumps(_record(text, number), ensure_ascii=False)
+            line = json.dumps(_record(text, number), ensure_ascii=False, allow_nan=False)
             if not is_unicode(line):
                 raise InputError(f"Text {number} cannot be written: it, an id or a label holds half of a character.")
             file.write(line + "\n")
