@@ -39,20 +39,9 @@ class WorkFolder:
         """`parts` are glob patterns of what a run writes; a `shared` folder may hold other files beside them."""
         self.path, self.record, self.parts, self.shared = Path(path), record, tuple(parts), shared
 
-    @contextmanager
-    def locked(self) -> Iterator[None]:
+    def locked(self) -> AbstractContextManager[None]:
         """Create the folder and lock it until the end or until the process dies; InputError if another one has it."""
-        with ExitStack() as stack:
-            try:
-                self.path.mkdir(parents=True, exist_ok=True)
-                stack.enter_context(lock_folder(self.path))
-            except BlockingIOError as error:
-                raise InputError(f"Another process is writing to {str(self.path)!r}. Wait for it to finish.") from error
-            except OSError as error:
-                raise InputError(
-                    f"Cannot write {str(self.path)!r}: {error}. Choose a place you may write to."
-                ) from error
-            yield
+        return locked_folder(self.path)
 
     def begin(self, made_with: Mapping[str, Any], *, restart: bool = False, **further: Any) -> bool:
         """Record what the run is made with and return whether it resumes an earlier run, whose parts are kept.
@@ -151,6 +140,20 @@ class WorkFolder:
         """Return whether a killed process was writing this: a part or the record, under its temporary name."""
         found = re.fullmatch(r"\.(.+)\.\d+\.part", path.name)
         return found is not None and any(fnmatch(found[1], pattern) for pattern in (*self.parts, self.record))
+
+
+@contextmanager
+def locked_folder(path: Path) -> Iterator[None]:
+    """Create a folder and lock it until the end or until the process dies; InputError if another one has it."""
+    with ExitStack() as stack:
+        try:
+            path.mkdir(parents=True, exist_ok=True)
+            stack.enter_context(lock_folder(path))
+        except BlockingIOError as error:
+            raise InputError(f"Another process is writing to {str(path)!r}. Wait for it to finish.") from error
+        except OSError as error:
+            raise InputError(f"Cannot write {str(path)!r}: {error}. Choose a place you may write to.") from error
+        yield
 
 
 def differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> list[tuple[str, str, str]]:

@@ -7,6 +7,9 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
+import zlib
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import marisa_trie
@@ -116,6 +119,48 @@ def test_opening_reads_no_block_that_is_not_asked_for(tmp_path: Path) -> None:
     assert numbers[10] == 30
     with pytest.raises(SourceError, match=r"numbers\.npy is damaged"):
         numbers[5 * BLOCK // 8]
+
+
+def damage(path: Path, place: int) -> None:
+    content = bytearray(path.read_bytes())
+    content[place] ^= 1
+    path.write_bytes(content)
+
+
+def test_slices_backwards_and_rows_over_several_blocks_are_checked(tmp_path: Path) -> None:
+    write_folder(tmp_path / "f", "test", {"numbers": np.arange(100_000), "wide": np.zeros((3, 4 * BLOCK), np.uint8)})
+    damage(tmp_path / "f" / "numbers.npy", 5 * BLOCK)
+    damage(tmp_path / "f" / "wide.npy", 6 * BLOCK)
+    row = 5 * BLOCK // 8
+    for taken in (
+        slice(row + 5, row - 50, -1),
+        slice(None, None, -1),
+        slice(-1, None, -7),
+        slice(row - 20, row + 20, 3),
+    ):
+        with pytest.raises(SourceError, match=r"numbers\.npy is damaged"):
+            Folder(tmp_path / "f", "test")["numbers"][taken]
+    numbers = Folder(tmp_path / "f", "test")["numbers"]
+    assert numbers[5:0:-2].tolist() == [5, 3, 1] and numbers[5:5].tolist() == [] == numbers[0:5:-1].tolist()
+    assert Folder(tmp_path / "f", "test")["wide"][0].sum() == 0
+    for rows in (1, [0, 1], slice(2, 0, -1)):
+        with pytest.raises(SourceError, match=r"wide\.npy is damaged"):
+            Folder(tmp_path / "f", "test")["wide"][rows]
+
+
+def test_threads_that_check_the_same_block_leave_no_other_unchecked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_folder(tmp_path / "f", "test", {"numbers": np.arange(5 * BLOCK // 8)})
+    damage(tmp_path / "f" / "numbers.npy", 4 * BLOCK)
+    numbers = Folder(tmp_path / "f", "test")["numbers"]
+    together, crc32 = threading.Barrier(5), zlib.crc32
+    monkeypatch.setattr(artifact.zlib, "crc32", lambda data: together.wait(10) >= 0 and crc32(data))
+    with ThreadPoolExecutor(5) as pool:  # five times the second block, while five are unseen
+        assert [int(one) for one in pool.map(lambda _: numbers[BLOCK // 8], range(5))] == [BLOCK // 8] * 5
+    monkeypatch.undo()
+    with pytest.raises(SourceError, match=r"numbers\.npy is damaged"):
+        numbers[4 * BLOCK // 8]
 
 
 def test_another_kind_of_folder_is_told_and_never_overwritten(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from infuser.training.checkpoints import (
     restore_random_states,
 )
 from infuser.training.steps import StepPlan, parameter_groups, set_learning_rates
+from infuser.work_folder import locked_folder
 from tests.training.training_child import collate, run, run_as_a_process, tiny_classifier, tiny_task
 
 SETTINGS = TrainSettings(epochs=2, batch_size=4, learning_rate=1e-3, new_learning_rate=1e-2)
@@ -372,7 +373,7 @@ def test_a_run_knows_its_data_by_every_example():
 
 def test_a_directory_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "taken").write_text("a file, not a directory")
-    with pytest.raises(CheckpointError, match="Cannot write the checkpoint"):
+    with pytest.raises(InputError, match=r"Cannot write .*taken'.* Choose a place"):
         weights_after(out=tmp_path / "taken")
 
 
@@ -505,3 +506,9 @@ def test_a_callers_own_progress_sees_every_step():
     assert reports[-1].best is not None
     assert reports[0].learning_rate == SETTINGS.learning_rate
     assert all(report.loss > 0 and report.examples_per_second > 0 for report in reports)
+
+
+def test_a_second_run_into_the_same_folder_is_refused_while_the_first_works(stopped):
+    with locked_folder(stopped), pytest.raises(InputError, match=r"Another process is writing to .* Wait for it"):
+        weights_after(out=stopped)
+    assert_same(weights_after(out=stopped), weights_after())

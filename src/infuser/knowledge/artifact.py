@@ -112,7 +112,8 @@ class CheckedArray:
         self._path, self._sums = path, sums
         self._bytes = np.memmap(path, np.uint8, "r")
         self._seen = np.zeros(len(sums), bool)
-        self._n_unseen = len(sums)
+        self._complete = False
+        """Whether every block was seen; told by the blocks, as threads may check one at the same time."""
         self._check(np.zeros(1, np.int64))  # the header has type and shape
         self._values: NDArray[Any] = np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
         self._begin = len(self._bytes) - self._values.nbytes
@@ -133,11 +134,10 @@ class CheckedArray:
 
     def __getitem__(self, key: Any) -> Any:
         """Return rows: by number, slice or array of numbers; all of them checked."""
-        if self._n_unseen:
+        if not self._complete:
             if isinstance(key, slice):
-                start, stop, _ = key.indices(len(self))
-                if stop > start:
-                    self._check(np.arange(self._block(start), self._block(stop, last=True) + 1))
+                if taken := range(len(self))[key]:
+                    self._check_rows(min(taken[0], taken[-1]), max(taken[0], taken[-1]))
             else:
                 rows = np.atleast_1d(np.asarray(key))
                 if rows.dtype == bool:
@@ -145,15 +145,21 @@ class CheckedArray:
                 if rows.size:
                     rows = np.where(rows < 0, rows + len(self), rows)
                     self._check(self._block(rows))
-                    if self._row > 8:  # a row may reach into the next block
+                    if self._row > BLOCK:
+                        for row in np.unique(rows):
+                            self._check_rows(row, row)
+                    elif self._row > 8:  # a row may reach into the next block
                         self._check(self._block(rows + 1, last=True))
         return self._values[key]
 
     def whole(self) -> NDArray[Any]:
         """Return the whole array, all of it checked."""
-        if self._n_unseen:
+        if not self._complete:
             self._check(np.arange(len(self._sums)))
         return self._values
+
+    def _check_rows(self, first: int, last: int) -> None:
+        self._check(np.arange(self._block(first), self._block(last + 1, last=True) + 1))
 
     def _block(self, row: Any, *, last: bool = False) -> Any:
         return (self._begin + row * self._row - last) // BLOCK
@@ -166,7 +172,7 @@ class CheckedArray:
             if zlib.crc32(self._bytes[number * BLOCK : (number + 1) * BLOCK].data) != self._sums[number]:
                 raise damaged(self._path)
             self._seen[number] = True
-            self._n_unseen -= 1
+        self._complete = bool(self._seen.all())
 
 
 def whole(array: ArrayLike | Array) -> NDArray[Any]:

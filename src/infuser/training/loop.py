@@ -40,6 +40,7 @@ from infuser.training.steps import (
     set_learning_rates,
     text_lengths,
 )
+from infuser.work_folder import locked_folder
 
 logger = logging.getLogger(__name__)
 
@@ -189,6 +190,7 @@ def train(
     run, best_weights = TrainResult(settings.metric), None
 
     with (
+        locked_folder(out) if out is not None and accelerator.is_main_process else nullcontext(),
         prepared(accelerator, model, torch.optim.AdamW(groups, fused=True)) as (wrapped, optimizer),
         reporter(progress if accelerator.is_main_process else False, n_steps) as report,
         spectral.on(model) if spectral else nullcontext(),
