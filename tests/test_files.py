@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import os
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from infuser import files
+from infuser.errors import InputError
 from infuser.files import lock_folder, whole_file, whole_folder, write_whole
 
 
@@ -105,6 +107,24 @@ def test_content_is_on_the_disk_before_its_name(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setenv("INFUSER_FSYNC", "0")
     write_whole(tmp_path / "a", "content")
     assert happened == ["sync"] * 4 + ["rename"]
+
+
+@pytest.mark.parametrize(
+    "error",
+    [OSError(errno.ENOSPC, "No space"), RuntimeError("I/O error: No space left on device (os error 28)")],
+    ids=str,
+)
+def test_a_full_disk_is_named_and_changes_nothing(error: Exception, tmp_path: Path) -> None:
+    write_whole(tmp_path / "a", "old")
+    fill(tmp_path / "kg", "old")
+    with pytest.raises(InputError, match=r"Cannot write '.*/a': the disk is full"), whole_file(tmp_path / "a"):
+        raise error
+    with pytest.raises(InputError, match=r"Cannot write '.*/kg': the disk is full"), whole_folder(tmp_path / "kg"):
+        raise error
+    with pytest.raises(OSError, match="another"), whole_file(tmp_path / "a"):
+        raise OSError(errno.EIO, "another")
+    assert (tmp_path / "a").read_text() == "old" == (tmp_path / "kg" / "one").read_text()
+    assert names(tmp_path) == ["a", "kg"]
 
 
 def test_a_locked_folder_is_refused(tmp_path: Path) -> None:

@@ -424,3 +424,14 @@ def test_new_weights_in_a_checkpoint_of_transformers_are_given_back(base: Path, 
     assert torch.equal(encoder.encode(TEXTS), infused.encode(TEXTS))
     with pytest.raises(CheckpointError, match="number of sources"):
         infuser.infuse(tmp_path / "checkpoint-10", infuser.Kam(), sources=real_sources()[:2])
+
+
+def test_a_tokenizer_is_saved_as_it_was_before_its_first_text(base: Path, tmp_path: Path) -> None:
+    infused = infuse_base(base)
+    infused.save(tmp_path / "fresh")
+    infused.collator()([{"text": "one two three"}, {"text": "four"}])
+    infused.tokenizer("a b c d", truncation=True, max_length=3, padding="max_length")
+    infused.save(tmp_path / "used")
+    fresh, used = ((tmp_path / name / "tokenizer.json").read_text() for name in ("fresh", "used"))
+    assert used == fresh
+    assert infused.tokenizer.backend_tokenizer.truncation["max_length"] == 3  # and goes on as it was

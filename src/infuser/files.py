@@ -47,8 +47,9 @@ def whole_folder(folder: str | Path) -> Iterator[Path]:
         with lock_folder(draft):
             inside = draft / "new"
             inside.mkdir()
-            yield inside
-            _sync_tree(inside)
+            with _naming_full_disks(folder):
+                yield inside
+                _sync_tree(inside)
             if not (folder.exists() and _exchange(inside, folder)):
                 _put_in_place(inside, folder, draft / "old")
             _sync(folder.parent)
@@ -98,7 +99,7 @@ def whole_file(path: str | Path, mode: str = "w") -> Iterator[IO[Any]]:
     except OSError as error:
         raise InputError(f"Cannot write {str(path)!r}: {error}. Choose a file in a folder you may write to.") from error
     try:
-        with file:
+        with _naming_full_disks(path), file:
             yield file
             file.flush()
             if _syncs():
@@ -127,6 +128,21 @@ def check_writable(folder: str | Path, what: str) -> None:
     there = next(one for one in (place, *place.parents) if one.exists())
     if not there.is_dir() or not os.access(there, os.W_OK | os.X_OK):
         raise InputError(f"{what}: nothing can be written in {str(there)!r}. Choose a folder you may write to.")
+
+
+@contextmanager
+def _naming_full_disks(path: Path) -> Iterator[None]:
+    """Say which file or folder could not be written for want of space; few writers do."""
+    try:
+        yield
+    except Exception as error:  # safetensors and Arrow have errors of their own
+        full = getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT) or "No space left on device" in str(error)
+        if not full or isinstance(error, InputError):
+            raise
+        raise InputError(
+            f"Cannot write {str(path)!r}: the disk is full. Nothing was changed there; free some space, or choose "
+            "another place."
+        ) from error
 
 
 def _syncs() -> bool:

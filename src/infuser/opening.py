@@ -10,7 +10,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 from infuser.errors import CheckpointError, InputError
 from infuser.files import whole_folder
 from infuser.hosts.checkpoints import CARD, CLASSIFIER, TAGGER, Progress, find_checkpoint, head_of, is_infused
-from infuser.hosts.loading import load_model, load_tokenizer, longest_input
+from infuser.hosts.loading import load_model, load_tokenizer, longest_input, save_tokenizer
 from infuser.infused import Infused, infuse, load
 from infuser.seals import seal
 from infuser.signals import Collator
@@ -81,5 +81,5 @@ def save_plain(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase, folde
     """Write a plain checkpoint, whole or not at all."""
     with whole_folder(folder) as draft:
         model.save_pretrained(draft)
-        tokenizer.save_pretrained(draft)
+        save_tokenizer(tokenizer, draft)
         seal(draft)

@@ -31,7 +31,7 @@ from infuser.files import json_of, whole_folder
 from infuser.hosts import is_new_weight, plain_config, plain_state
 from infuser.hosts.anatomy import NEW
 from infuser.hosts.checkpoints import CARD
-from infuser.hosts.loading import load_tokenizer, settle
+from infuser.hosts.loading import load_tokenizer, save_tokenizer, settle
 from infuser.methods.together import describe
 from infuser.registry import METHODS
 from infuser.seals import checking_seal, seal
@@ -71,7 +71,7 @@ def save_parts(
             "sources": [save_source(source, draft / "sources" / str(i)) for i, source in enumerate(sources)],
             "base": _save_weights(model, base, draft, only_new=only_new),
         }
-        tokenizer.save_pretrained(draft)
+        save_tokenizer(tokenizer, draft)
         (draft / CARD).write_text(json_of(card), encoding="utf-8")
         seal(draft)
 

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import errno
+import os
 from pathlib import Path
 from typing import Any
 
@@ -173,3 +175,17 @@ def test_reading_draws_no_random_numbers(encoder: tuple[Any, Any]) -> None:
     torch.manual_seed(0)
     encode_descriptions(["river"], encoder)
     assert torch.equal(torch.rand(1), expected)
+
+
+def test_a_disk_without_room_is_named_before_anything_is_encoded(
+    tmp_path: Path, encoder: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(handle: int, start: int, n_bytes: int) -> None:
+        assert (start, n_bytes) == (0, 4 * 2 * encoder[0].config.hidden_size)
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    entities = [Described("a", "Bern", "a city"), Described("b", "Aare", "a river")]
+    with pytest.raises(InputError, match=r"Cannot write '.*vectors'.*No space left"):
+        build_from_descriptions(entities, encoder, tmp_path / "vectors")
+    assert list(tmp_path.iterdir()) == []

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import torch
 from forked import exit_codes, start_forked
+from miniatures import tiny_host
 from safetensors.torch import load_file
 
 from infuser.errors import CheckpointError, InputError, UnknownNameError
@@ -506,6 +507,20 @@ def test_a_callers_own_progress_sees_every_step():
     assert reports[-1].best is not None
     assert reports[0].learning_rate == SETTINGS.learning_rate
     assert all(report.loss > 0 and report.examples_per_second > 0 for report in reports)
+
+
+def test_a_run_that_was_killed_before_its_model_was_saved_ends_with_the_same_settings(tmp_path):
+    first, again = (tiny_host("bert", "sequence-classification", vocab_size=50, num_labels=2) for _ in range(2))
+
+    def read(examples):
+        batch = collate(examples)
+        return {name: batch[name] for name in ("input_ids", "attention_mask", "labels")}
+
+    for model in (first, again):
+        assert model.config.problem_type is None
+        train(model, tiny_task(22), read, settings=SETTINGS, out=tmp_path / "run", progress=False)
+    assert again.config.to_json_string() == first.config.to_json_string()
+    assert again.config.problem_type == "single_label_classification"
 
 
 def test_a_second_run_into_the_same_folder_is_refused_while_the_first_works(stopped):

@@ -86,6 +86,24 @@ def load_tokenizer(checkpoint: str | None) -> PreTrainedTokenizerBase:
     return tokenizer
 
 
+def save_tokenizer(tokenizer: PreTrainedTokenizerBase, folder: Path) -> None:
+    """Write a tokenizer as it is before its first text: a fast one keeps how its last call truncated and padded."""
+    backend: Any = getattr(tokenizer, "backend_tokenizer", None)
+    if backend is None:
+        tokenizer.save_pretrained(folder)
+        return
+    truncation, padding = backend.truncation, backend.padding
+    backend.no_truncation()
+    backend.no_padding()
+    try:
+        tokenizer.save_pretrained(folder)
+    finally:
+        if truncation is not None:
+            backend.enable_truncation(**truncation)
+        if padding is not None:
+            backend.enable_padding(**padding)
+
+
 def longest_input(model: PreTrainedModel, tokenizer: PreTrainedTokenizerBase) -> int:
     """Return how many tokens the host can read."""
     longest: int = model.config.max_position_embeddings

@@ -88,7 +88,8 @@ def build_from_descriptions(
             f"dim={settings.dim} cannot be had of {len(chosen):,} entities and an encoder with {hidden} numbers: it "
             "must be above 0, at most as the encoder has, and below the number of entities. Or leave it out."
         )
-    with nameless_file(Path(out)) as file:  # a million of them may not fit into memory
+    n_bytes = 4 * len(chosen) * hidden
+    with nameless_file(Path(out), n_bytes) as file:  # a million of them may not fit into memory
         encoded = np.memmap(file, np.float32, "w+", shape=(len(chosen), hidden))
         texts = [text for _, text in chosen]
         _encode(texts, model, tokenizer, encoded, settings.max_tokens, settings.batch_size, progress)

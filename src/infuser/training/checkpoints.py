@@ -74,6 +74,7 @@ class CheckpointStore:
             if best is not None:
                 tensors["best"] = best
             facts = {"finished": finished, "run": run, "made_with": self.made_with}
+            facts["problem_type"] = getattr(self._config, "problem_type", None)
             facts["scaler"] = scaler.state_dict() if scaler is not None else None
             self._write(self.out / f"{_PREFIX}{step:08d}", tensors, facts)
         self.accelerator.wait_for_everyone()
@@ -91,6 +92,8 @@ class CheckpointStore:
         if path is None:
             return None
         found = load_checkpoint(path, self.made_with)
+        if found.facts.get("problem_type"):  # transformers sets it when it computes the first loss
+            self._config.problem_type = found.facts["problem_type"]
         try:
             self.model.load_state_dict(found.tensors["model"])
             if not found.facts["finished"]:
@@ -105,6 +108,10 @@ class CheckpointStore:
                 f"Cannot resume from {path}: {problem!r}. Remove that directory, or start over with resume=False."
             ) from problem
         return found
+
+    @property
+    def _config(self) -> Any:
+        return getattr(self.model, "config", None)
 
     def _write(self, path: Path, tensors: Mapping[str, dict[str, Tensor]], facts: Mapping[str, Any]) -> None:
         """Write a checkpoint beside the previous one, then remove the previous one."""

@@ -8,6 +8,7 @@ further parts             what is needed to make more of them in the same way, s
 from __future__ import annotations
 
 import hashlib
+import os
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
@@ -194,11 +195,17 @@ def write_vectors(
     return EntityVectors.open(folder)
 
 
-def nameless_file(folder: Path) -> IO[bytes]:
-    """Return a file on the disk of a folder that is gone when it is closed, or when the process ends."""
+def nameless_file(folder: Path, n_bytes: int = 0) -> IO[bytes]:
+    """Return a file on the disk of a folder that is gone when it is closed, or when the process ends.
+
+    With `n_bytes` its space is taken at once: a mapped file that runs out of it later would kill the process.
+    """
     try:
         folder.parent.mkdir(parents=True, exist_ok=True)
-        return tempfile.TemporaryFile(dir=folder.parent)
+        file = tempfile.TemporaryFile(dir=folder.parent)  # noqa: SIM115  # the caller closes it
+        if n_bytes and hasattr(os, "posix_fallocate"):
+            os.posix_fallocate(file.fileno(), 0, n_bytes)
+        return file
     except OSError as error:
         raise InputError(f"Cannot write {str(folder)!r}: {error}. Choose a place you may write to.") from error
 
