@@ -108,7 +108,11 @@ def test_the_names_answered_to_follow_the_address_bound_to() -> None:
     assert hosts_for("127.0.0.1") == ("127.0.0.1", "localhost", "[::1]")
     assert hosts_for("box.lan") == ("127.0.0.1", "localhost", "[::1]", "box.lan")
     assert hosts_for("fe80::1")[-1] == "[fe80::1]"
-    assert hosts_for("0.0.0.0") == hosts_for("::") == ("*",)
+    assert hosts_for("box.lan", ["10.0.0.7"])[-2:] == ("box.lan", "10.0.0.7")
+    assert hosts_for("0.0.0.0", ["box.lan"]) == ("127.0.0.1", "localhost", "[::1]", "box.lan")
+    for everywhere in ("0.0.0.0", "::"):
+        with pytest.raises(InputError, match=r"by every machine that reaches this one.* --allow-host"):
+            hosts_for(everywhere)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
@@ -127,3 +131,44 @@ def test_the_usual_port_is_taken_where_it_is_free(
             assert other.getsockname()[1] not in (0, usual)
     with _listen(host, None) as free:
         assert free.getsockname()[1] == usual
+
+
+def test_a_server_for_others_answers_to_the_names_that_were_allowed(view: InfusedView) -> None:
+    with running(view, host="0.0.0.0", allow=["box.lan"]) as address, httpx.Client(base_url=address) as client:
+        statuses = [
+            client.get("/", headers={"host": name}).status_code for name in ("box.lan", "127.0.0.1", "evil.lan")
+        ]
+    assert statuses == [200, 200, 421]
+
+
+@pytest.mark.parametrize("said", [b"", b"GET / HTTP/1.1\r\nHost: 127", b"\r\n"])
+def test_a_connection_that_never_finishes_its_header_is_closed(said: bytes, view: InfusedView) -> None:
+    with running(view, limits=Limits(header_seconds=0.2)) as address:
+        with socket.create_connection(("127.0.0.1", urlsplit(address).port or 0), timeout=10) as slow:
+            slow.sendall(said)
+            assert ended(slow)
+        with socket.create_connection(("127.0.0.1", urlsplit(address).port or 0), timeout=10) as again:
+            request = f"GET /api/model HTTP/1.1\r\nHost: {urlsplit(address).netloc}\r\n\r\n".encode()
+            again.sendall(request)
+            assert b"200 OK" in again.recv(65536)
+            again.sendall(request[:20])  # a second one on the same connection
+            assert ended(again)
+        assert httpx.get(address).status_code == 200
+
+
+def ended(connection: socket.socket) -> bool:
+    """Read until the server closes the connection."""
+    try:
+        while connection.recv(65536):
+            pass
+    except ConnectionResetError:
+        pass
+    return True
+
+
+def test_a_header_without_end_is_refused(view: InfusedView) -> None:
+    with running(view) as address:
+        with socket.create_connection(("127.0.0.1", urlsplit(address).port or 0), timeout=10) as long:
+            long.sendall(b"GET / HTTP/1.1\r\nX: " + b"a" * 40_000)
+            assert b"400" in long.recv(100)
+        assert httpx.get(address).status_code == 200

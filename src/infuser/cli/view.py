@@ -30,6 +30,10 @@ def view(
     port: Annotated[
         int | None, option("Port to listen at; 0 takes a free one.", min=0, max=65535, default="8765, or a free one")
     ] = None,
+    allow_host: Annotated[
+        list[str] | None,
+        option("A name or address under which others may ask; needed with --host 0.0.0.0. May be repeated."),
+    ] = None,
     browser: Annotated[bool, option("Open the page, where there is a browser.")] = True,
     most_characters: Annotated[
         int, option("Longest text that the page reads, and as long a pair.", min=1)
@@ -49,12 +53,13 @@ def view(
       infuser view runs/relations --source spacy-entities
       infuser view minilm --entities names.txt --graph triples.tsv --no-browser
     """
-    named = sources.read()
+    named, allow = sources.read(), allow_host or []
     with loading("the model") as progress:
         from infuser.viewer.opening import open_view
-        from infuser.viewer.server import serve
+        from infuser.viewer.server import hosts_for, is_private, serve
         from infuser.viewer.views import warm_up
 
+        hosts_for(host, allow)  # an error now, before the model is loaded
         shown = open_view(model, named, encoder=encoder, progress=progress)
     with loading("the knowledge"):  # errors of the knowledge appear here, not in the browser
         warm_up(shown)
@@ -64,7 +69,12 @@ def view(
         opened = browser and _has_screen() and webbrowser.open(address)
         print(f"{'Opened' if opened else 'Open'} {address}  (Ctrl-C stops it)", flush=True)
 
-    serve(shown, host=host, port=port, limits=Limits(most_characters=most_characters), when_up=announce)
+    if not is_private(host):
+        print(
+            f"Warning: others can reach {host}, too, and there is no password: they may ask the model anything.",
+            file=sys.stderr,
+        )
+    serve(shown, host=host, port=port, allow=allow, limits=Limits(most_characters=most_characters), when_up=announce)
 
 
 def _has_screen() -> bool:

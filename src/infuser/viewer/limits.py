@@ -31,6 +31,8 @@ class Limits:
     """Questions that one client address may ask at once after a pause."""
     most_waiting: int = 64
     """Questions that may wait for the model, the one being answered included."""
+    header_seconds: float = 10.0
+    """Seconds in which the header of a request must have arrived; a connection that says less is closed."""
     body_seconds: float = 10.0
     """Seconds in which a question must have arrived."""
 

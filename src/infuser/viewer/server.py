@@ -5,13 +5,14 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 
 import uvicorn
 
 from infuser.errors import InfuserError, InputError
 from infuser.viewer.app import make_app
+from infuser.viewer.connections import MOST_HEADER_BYTES, notice_silence, protocol
 from infuser.viewer.guard import LOOPBACK
 from infuser.viewer.limits import Limits
 from infuser.viewer.views import View
@@ -28,14 +29,16 @@ def serve(
     *,
     host: str = "127.0.0.1",
     port: int | None = None,
+    allow: Sequence[str] = (),
     limits: Limits = Limits(),  # noqa: B008
     when_up: Callable[[str], None] = lambda address: None,
 ) -> None:
     """Serve a view until Ctrl-C; `when_up` is called with the address that a browser can open.
 
     port: 0 takes a free one, None the usual one, or a free one if that is taken.
+    allow: further names under which the server may be asked; needed if it listens at every address.
     """
-    server, listener = _server(view, host, port, limits)
+    server, listener = _server(view, host, port, limits, allow)
     with listener:
         when_up(_address(host, listener))  # who asks this early waits in the listener's queue
         with suppress(KeyboardInterrupt):  # the server has ended in good order by then
@@ -48,10 +51,11 @@ def running(
     *,
     host: str = "127.0.0.1",
     port: int = 0,
+    allow: Sequence[str] = (),
     limits: Limits = Limits(),  # noqa: B008
 ) -> Iterator[str]:
     """Serve a view in a thread and yield its address; the server ends with the `with`."""
-    server, listener = _server(view, host, port, limits)
+    server, listener = _server(view, host, port, limits, allow)
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listener]}, name="infuser-viewer", daemon=True)
     with listener:
         thread.start()
@@ -67,17 +71,31 @@ def running(
             thread.join(_SECONDS_TO_STOP + 5)
 
 
-def hosts_for(host: str) -> tuple[str, ...]:
-    """Return the names under which a server at this address answers; any name only if it listens to everybody."""
-    return ("*",) if host in _ANY_ADDRESS else tuple(dict.fromkeys((*LOOPBACK, _in_brackets(host))))
+def hosts_for(host: str, allow: Sequence[str] = ()) -> tuple[str, ...]:
+    """Return the names under which a server at this address answers; "*" among those allowed stands for any."""
+    if host in _ANY_ADDRESS and not allow:
+        raise InputError(
+            f"A server at {host} can be asked by every machine that reaches this one. Name the hosts in its address: "
+            "--allow-host box.lan, --allow-host 192.168.1.7, or --allow-host '*' for any."
+        )
+    own = () if host in _ANY_ADDRESS else (host,)
+    return tuple(dict.fromkeys((*LOOPBACK, *map(_in_brackets, (*own, *allow)))))
 
 
-def _server(view: View, host: str, port: int | None, limits: Limits) -> tuple[uvicorn.Server, socket.socket]:
+def is_private(host: str) -> bool:
+    """Return whether a server at this address answers this machine alone."""
+    return _in_brackets(host) in LOOPBACK
+
+
+def _server(
+    view: View, host: str, port: int | None, limits: Limits, allow: Sequence[str]
+) -> tuple[uvicorn.Server, socket.socket]:
     """Return a server that is ready to run and the open socket it will listen on."""
     config = uvicorn.Config(
-        make_app(view, limits=limits, hosts=hosts_for(host)),
+        make_app(view, limits=limits, hosts=hosts_for(host, allow)),
         loop="asyncio",
-        http="h11",
+        http=protocol(limits.header_seconds),
+        h11_max_incomplete_event_size=MOST_HEADER_BYTES,
         ws="none",
         lifespan="off",
         log_config=None,  # logging is the program's business
@@ -106,6 +124,7 @@ def _listen(host: str, port: int | None) -> socket.socket:
         ) from error
     # else the end of a short answer waits 40 ms for the client's word that the beginning has come; inherited by all
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    notice_silence(listener)
     return listener
 
 
