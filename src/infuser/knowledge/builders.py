@@ -68,6 +68,13 @@ def build_graph_from_files(
     )
     if not store.n_entities:
         raise _nothing_in([*files, *entities, *ready], "entity", "infuser graph build")
+    if files and not store.n_edges:
+        named = ", ".join(map(str, files[:3]))
+        raise InputError(
+            f"There is no triple in {named}: the graph would have no edges. A triple has three columns, head, relation "
+            "and tail; a table of two is read as entities with their names. Give entities as --entities FILE, or make "
+            "a list of names of them: infuser gazetteer build."
+        )
     report("writing", 0, None)
     save_graph(store, out)
     return store
