@@ -193,7 +193,7 @@ def _read_card(directory: Path) -> dict[str, Any]:
         kinds = {"form": str, "method": dict, "with_terms": bool, "model": str, "sources": list, "base": dict}
         wrong = [name for name, kind in kinds.items() if not isinstance(card.get(name), kind)]
         wrong += ["form"] if card["form"] not in ("whole", "only-new") else []
-    except (OSError, ValueError, AttributeError, KeyError) as error:
+    except (OSError, ValueError, AttributeError, KeyError, RecursionError) as error:
         raise CheckpointError(f"{path} is damaged ({error}); save the model again.") from error
     if wrong:
         raise CheckpointError(f"{path} is damaged: it lacks a usable {', '.join(wrong)}. Save the model again.")

@@ -75,7 +75,7 @@ class WorkFolder:
             return None
         try:
             record = dict(json.loads(path.read_text(encoding="utf-8")))
-        except (ValueError, TypeError) as error:
+        except (ValueError, TypeError, RecursionError) as error:
             raise InputError(f"{str(path)!r} is damaged ({error}). {self.advice()}") from error
         return record
 

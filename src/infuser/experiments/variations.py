@@ -119,7 +119,7 @@ def parse_sweep(over: str) -> tuple[str, list[Any]]:
 def _value(written: str) -> Any:
     try:
         return json.loads(written)
-    except ValueError:
+    except (ValueError, RecursionError):
         return written
 
 

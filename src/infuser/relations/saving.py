@@ -151,7 +151,7 @@ def _read_card(folder: Path) -> dict[str, Any]:
         card: dict[str, Any] = json.loads((folder / CARD).read_text(encoding="utf-8"))
         if (card["kind"], card["version"]) != (_KIND, _VERSION):
             raise ValueError(f"it is {card['kind']!r}, version {card['version']!r}")
-    except (OSError, ValueError, KeyError, TypeError) as error:
+    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise CheckpointError(
             f"{folder} holds no saved relations ({CARD}: {error}). Fit some: infuser relations fit DATA --out {folder}"
         ) from error
@@ -192,7 +192,7 @@ def load_sources(folder: Path) -> list[Source]:
             raise ValueError("it holds no list")
     except FileNotFoundError:
         return []
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise CheckpointError(f"{folder / _SOURCES} is damaged ({error}). Name all sources again.") from error
     for record in records:
         if isinstance(record, dict) and "needs" in record:

@@ -157,7 +157,7 @@ def load_checkpoint(path: Path, made_with: Mapping[str, Any]) -> Checkpoint:
         before: dict[str, Any] = facts["made_with"]
         if not {"run", "finished"} <= set(facts):
             raise ValueError("state.json is incomplete")
-    except (OSError, ValueError, KeyError, TypeError, SafetensorError) as problem:
+    except (OSError, ValueError, KeyError, TypeError, SafetensorError, RecursionError) as problem:
         raise CheckpointError(
             f"Cannot read the checkpoint {path}: {problem!r}. Remove that directory, or start over with resume=False."
         ) from problem

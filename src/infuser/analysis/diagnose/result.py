@@ -139,5 +139,5 @@ class Diagnosis:
             values: dict[str, Any] = {one.name: read[one.name] for one in fields(cls)}
             explanations = [Explanation.from_dict(one) for one in values.pop("explanations")]
             return replace(from_plain(cls, values), explanations=explanations)
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise InputError(f"Not a diagnosis: {error!r}. Give the text that Diagnosis.to_json returned.") from error

@@ -223,7 +223,7 @@ class ProbeReport:
             for derived in ("sentence", "sentences", "verdicts", "change"):
                 del values[derived]
             return from_plain(cls, values)
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise InputError(f"Not a probe report: {error!r}. Give the text that ProbeReport.to_json wrote.") from error
 
 

@@ -24,7 +24,7 @@ class AssetFiles:
             if isinstance(terms, list) and all(isinstance(term.get("id"), str) for term in terms):
                 return terms
             why = "not a list of terms with ids"
-        except (OSError, ValueError, AttributeError) as error:
+        except (OSError, ValueError, AttributeError, RecursionError) as error:
             why = str(error)
         raise self.damaged(name, why)
 

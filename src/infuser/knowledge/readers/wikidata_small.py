@@ -91,7 +91,7 @@ def _tables(folder: Path) -> Iterator[tuple[Any, list[_ColumnGraph]]]:
 def _parse(data: bytes, path: Path) -> Any:
     try:
         return json.loads(data)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise _damaged(path, str(error)) from error
 
 

@@ -41,7 +41,7 @@ def read_about(folder: Path) -> dict[str, Any]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
         found = content.pop("digest")
-    except (ValueError, KeyError, AttributeError, TypeError) as error:
+    except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
         raise damaged(path) from error
     if found != digest(canonical(content)):
         raise damaged(path)
