@@ -45,8 +45,8 @@ SAID = {
         "knowledge_boxes: (2, 2, 5)",
         "answers as before: True",
         "the same logits: True",
-        "saved files: config.json, infuser.json, knowledge.safetensors, model.safetensors",
-        "small form: config.json, infuser.json, knowledge.safetensors, tokenizer.json",
+        "saved files: config.json, digests.json, infuser.json, knowledge.safetensors, model.safetensors",
+        "small form: config.json, digests.json, infuser.json, knowledge.safetensors, tokenizer.json",
         "detached, it has new weights: False",
     ],
     "knowledge": [

@@ -14,6 +14,7 @@ from tiny_infusions import answer, shake
 import infuser
 from infuser import Entities, Graph, Types, Vocabulary
 from infuser.errors import InputError
+from infuser.seals import seal
 from infuser.sources import Known, Selective
 from infuser.types import OTHER
 
@@ -87,4 +88,5 @@ def test_a_card_from_before_there_were_types_is_read_with_what_its_sources_decla
     card = json.loads(path.read_text())
     del card["types"], card["relations"]
     path.write_text(json.dumps(card))
+    seal(tmp_path / "saved")
     assert infuser.load(tmp_path / "saved").vocabulary == infused.vocabulary

@@ -19,6 +19,7 @@ import infuser
 from infuser.errors import CheckpointError, InputError
 from infuser.hosts import is_new_weight
 from infuser.methods import kam_scores
+from infuser.seals import seal
 from infuser.training import TrainSettings, train
 from infuser.training.steps import parameter_groups
 from infuser.types import Vocabulary
@@ -318,6 +319,7 @@ def test_a_model_of_an_earlier_version_is_refused(tmp_path: Path) -> None:
     card = json.loads((tmp_path / "old" / "infuser.json").read_text())
     card["method"]["settings"]["term_bias"] = -8.0  # all had it, and their weights meant something else
     (tmp_path / "old" / "infuser.json").write_text(json.dumps(card))
+    seal(tmp_path / "old")
     with pytest.raises(CheckpointError, match="train it again"):
         infuser.load(tmp_path / "old", sources=[Kinds(), Repeats()])
 

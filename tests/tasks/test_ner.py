@@ -83,8 +83,8 @@ def test_long_texts_are_split_at_sentences_and_never_inside_an_entity_of_trainin
     long = {"text": text, "entities": [[8, 16, "drug"], [29, 44, "disease"]]}
     assert [text[start:end] for start, end, _ in long["entities"]] == ["Warfarin", "New. York fever"]
     first, *others = split_texts([long], 8, "train")
-    assert first == {"text": "He took Warfarin twice.", "entities": [[8, 16, "drug"]]}
-    assert others[0]["text"].startswith("Then New. York fever") and others[0]["entities"] == [[5, 20, "disease"]]
+    assert first == {"text": "He took Warfarin twice.", "entities": [(8, 16, "drug")]}
+    assert others[0]["text"].startswith("Then New. York fever") and others[0]["entities"] == [(5, 20, "disease")]
     *_, cut = [one for one in split_texts([long], 3, "test") if one["entities"]]
     assert cut["entities"][0][1] > len(cut["text"])  # the window does not know of the entity, which counts as missed
     assert split_texts([{"text": text}], 100, "test") == [{"text": text}]

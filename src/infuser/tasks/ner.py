@@ -171,10 +171,14 @@ def split_texts(examples: Sequence[Example], max_words: int, split: Split) -> li
     for example in examples:
         entities = example.get("entities", [])
         keep = [(start, end) for start, end, _ in entities] if split == "train" else []
-        for first, last in cut_windows(example["text"], max_words, keep=keep):
+        places = cut_windows(example["text"], max_words, keep=keep)
+        if len(places) == 1:
+            windows.append(example)
+            continue
+        for first, last in places:
             window = {**example, "text": example["text"][first:last]}
             if "entities" in example:
-                window["entities"] = [[a - first, b - first, label] for a, b, label in entities if first <= a < last]
+                window["entities"] = [(a - first, b - first, label) for a, b, label in entities if first <= a < last]
             windows.append(window)
     return windows
 
