@@ -168,12 +168,12 @@ def run_side_by_side(
 
 
 def _start_worker(reports: Any, n_threads: int) -> None:
+    threading.Thread(target=end_with_parent, daemon=True).start()  # first: what follows takes seconds
     import torch
     from transformers.utils import logging
 
     global _queue
     _queue = reports
-    threading.Thread(target=end_with_parent, daemon=True).start()
     torch.set_num_threads(n_threads)
     logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     logging.set_verbosity_error()  # type: ignore[no-untyped-call]
