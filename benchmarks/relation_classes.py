@@ -59,7 +59,10 @@ class Classes:
         distances, front = {id: 0}, [id]
         for distance in range(1, max(DEPTHS.values()) + 1):
             edges = [
-                edge for one in front if (number := self._store.number_of(one)) for edge in self._store.edges_of(number)
+                edge
+                for one in front
+                if (number := self._store.number_of(one)) is not None
+                for edge in self._store.edges_of(number)
             ]
             front = [edge.tail for edge in edges if edge.relation in _UP and edge.head in front]
             front = [one for one in dict.fromkeys(front) if one not in distances]

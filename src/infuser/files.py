@@ -238,7 +238,18 @@ def json_of(value: Any) -> str:
 
 def digest_of(value: Any, default: Callable[[Any], Any] | None = None) -> str:
     """Return a short digest of plain values; `default` converts what JSON cannot hold."""
-    return hashlib.sha256(json.dumps(value, sort_keys=True, default=default).encode()).hexdigest()[:12]
+    return sha256_of(value, default)[:12]
+
+
+def sha256_of(value: Any, default: Callable[[Any], Any] | None = None) -> str:
+    """Return the SHA-256 of plain values, in whatever order a mapping holds them."""
+    return hashlib.sha256(json.dumps(value, sort_keys=True, default=default).encode()).hexdigest()
+
+
+def sha256_of_file(path: Path) -> str:
+    """Return the SHA-256 of a file's bytes."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def nan_to_null(value: Any) -> Any:

@@ -8,7 +8,6 @@ write the folder can seal it again.
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -17,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from infuser.errors import CheckpointError
+from infuser.files import sha256_of, sha256_of_file
 
 SEAL = "digests.json"
 
@@ -24,8 +24,8 @@ SEAL = "digests.json"
 def seal(folder: Path) -> None:
     """Write the digests of all files in a folder, once everything else is there."""
     paths = sorted(path for path in folder.rglob("*") if path.is_file() and path != folder / SEAL)
-    files = {path.relative_to(folder).as_posix(): _digest_of(path) for path in paths}
-    content = {"files": files, "digest": _digest_of_list(files)}
+    files = {path.relative_to(folder).as_posix(): sha256_of_file(path) for path in paths}
+    content = {"files": files, "digest": sha256_of(files)}
     (folder / SEAL).write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
@@ -39,11 +39,11 @@ def check_seal(folder: Path, advice: str) -> None:
         raise CheckpointError(f"{path} is missing, so damage cannot be noticed. {advice}") from error
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise CheckpointError(f"{path} is damaged ({error!r}). {advice}") from error
-    if _digest_of_list(files) != digest:
+    if sha256_of(files) != digest:
         raise CheckpointError(f"{path} is damaged: its list of files has another digest. {advice}")
     for name, wanted in files.items():
         try:
-            found = _digest_of(folder / name)
+            found = sha256_of_file(folder / name)
         except OSError as error:
             raise CheckpointError(f"{folder / name} cannot be read ({error.strerror}). {advice}") from error
         if found != wanted:
@@ -57,7 +57,7 @@ def check_seal(folder: Path, advice: str) -> None:
 def checking_seal(folder: Path, advice: str) -> Iterator[None]:
     """Check a seal while the block reads the folder; damage is named first, whatever the block made of it.
 
-    Hashing and reading take turns on no lock, so with two cores most of the time for the check is saved.
+    Files are hashed in a thread of their own, beside the reading.
     """
     with ThreadPoolExecutor(1, thread_name_prefix="seal") as pool:
         checked = pool.submit(check_seal, folder, advice)
@@ -71,12 +71,3 @@ def check_seal_if_any(folder: Path, advice: str) -> None:
     """Check a folder that may come from elsewhere and have no seal."""
     if (folder / SEAL).exists():
         check_seal(folder, f"{advice} If you changed the file yourself, remove {SEAL}.")
-
-
-def _digest_of(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _digest_of_list(files: dict[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(files, sort_keys=True).encode()).hexdigest()

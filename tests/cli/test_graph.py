@@ -247,7 +247,7 @@ def test_graphs_that_people_use_load_unchanged(
 def test_a_file_of_two_columns_is_no_graph_without_edges(tmp_path: Path) -> None:
     pairs = tmp_path / "pairs.tsv"
     pairs.write_text("Bern\tSwitzerland\nParis\tFrance\n")
-    told = error_of("build", pairs, "--out", tmp_path / "kg")
-    assert "There is no triple in" in told and "head, relation and tail" in told
+    message = error_of("build", pairs, "--out", tmp_path / "kg")
+    assert "There is no triple in" in message and "head, relation and tail" in message
     assert not (tmp_path / "kg").exists()
     run("build", "--entities", pairs, "--out", tmp_path / "kg")

@@ -107,6 +107,21 @@ def test_results_of_an_earlier_version_are_read_for_tables_and_computed_again(fo
     assert (results.read(cell) or {})["scores"] == {"accuracy": 0.75}
 
 
+def test_a_damaged_result_and_one_of_another_cell_are_refused(folder: Path, tmp_path: Path) -> None:
+    cell, other = all_cells(read_bench(write_bench(folder)))[:2]
+    results = Results(tmp_path)
+    path = results.write(cell, {"scores": {"accuracy": 0.75}})
+    content = path.read_text()
+    path.write_text(content.replace("0.75", "0.76"))
+    with pytest.raises(InputError, match=r"is damaged: its content has another digest.* Remove it"):
+        results.read(cell)
+    path.write_text(content)
+    assert (results.read(cell) or {})["scores"] == {"accuracy": 0.75}
+    path.rename(path.with_name(path.name.replace(cell.digest, other.digest)))
+    with pytest.raises(InputError, match=rf"is the result of another cell \({cell.digest}\)"):
+        results.read(other)
+
+
 def test_a_run_of_an_earlier_version_is_read_with_the_examples_that_it_held_out(folder: Path) -> None:
     """It had no data seed: the seed of training decided, by the same draw."""
     by_train(folder)

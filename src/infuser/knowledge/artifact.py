@@ -113,7 +113,7 @@ class CheckedArray:
         self._bytes = np.memmap(path, np.uint8, "r")
         self._seen = np.zeros(len(sums), bool)
         self._complete = False
-        """Whether every block was seen; told by the blocks, as threads may check one at the same time."""
+        """Whether every block was checked; not counted, as two threads may check one block at the same time."""
         self._check(np.zeros(1, np.int64))  # the header has type and shape
         self._values: NDArray[Any] = np.asarray(np.load(path, mmap_mode="r", allow_pickle=False))
         self._begin = len(self._bytes) - self._values.nbytes

@@ -143,7 +143,7 @@ def _folder(checkpoint: str) -> Path:
 
 
 def _fetched(checkpoint: str, **patterns: Any) -> Path:
-    """Return the folder of a checkpoint, fetched from the hub if it is none."""
+    """Return a checkpoint's folder: the one given, or a copy from the hub."""
     if Path(checkpoint).is_dir():
         return Path(checkpoint)
     from huggingface_hub import snapshot_download
