@@ -71,7 +71,8 @@ def wheel(tmp_path, monkeypatch):
 
 
 def contents(folder: Path) -> dict[str, bytes]:
-    return {str(file.relative_to(folder)): file.read_bytes() for file in folder.rglob("*") if file.is_file()}
+    files = [file for file in folder.rglob("*") if file.is_file() and file.name != "digests.json"]
+    return {str(file.relative_to(folder)): file.read_bytes() for file in files}
 
 
 EXPECTED = {
@@ -104,13 +105,44 @@ def test_a_fetched_asset_needs_no_index_any_more(wheel):
 def test_a_folder_that_lacks_a_named_file_is_fetched_again(wheel, monkeypatch):
     folder = assets.fetch("tiny")
     (folder / "config.json").unlink()
-    assert assets.fetch("tiny") == folder and not (folder / "config.json").exists()  # its files are not named
+    assert assets.path_of("tiny") == folder and contents(assets.fetch("tiny")) == EXPECTED
+    (folder / "config.json").unlink()
+    (folder / "digests.json").unlink()
+    assert assets.fetch("tiny") == folder and not (folder / "config.json").exists()  # an older version named no files
     named = dataclasses.replace(assets.ASSETS["tiny"], files=("config.json", "deep/words.txt"))
     monkeypatch.setitem(assets.ASSETS, "tiny", named)
     assert contents(assets.fetch("tiny")) == EXPECTED
     (folder / "config.json").unlink()
     assert contents(assets.add("tiny", wheel)) == EXPECTED
     assert leftovers(folder.parent) == []
+
+
+def test_a_file_of_another_size_is_fetched_again(wheel):
+    folder = assets.fetch("tiny")
+    (folder / "deep" / "words.txt").write_bytes(b"")  # as a machine leaves it that failed before its disk was synced
+    assert contents(assets.fetch("tiny")) == EXPECTED
+    (folder / "digests.json").write_text("{")
+    assert contents(assets.fetch("tiny")) == EXPECTED
+    assert assets.verify("tiny") == folder
+
+
+def test_verify_names_the_damaged_file_and_the_remedy(wheel):
+    run = CliRunner().invoke
+    assert "No asset has been fetched yet" in run(app, ["assets", "verify"]).output
+    assert "infuser assets fetch tiny" in run(app, ["assets", "verify", "tiny"]).output
+    folder = assets.fetch("tiny")
+    whole = run(app, ["assets", "verify"])
+    assert whole.exit_code == 0 and whole.stdout == "tiny: 0.0 MB, all files as they were fetched\n"
+    words = bytearray((folder / "deep" / "words.txt").read_bytes())
+    words[7] ^= 1
+    (folder / "deep" / "words.txt").write_bytes(words)
+    assert assets.fetch("tiny") == folder  # its size is right
+    damaged = run(app, ["assets", "verify", "tiny"], env={"COLUMNS": "400"})
+    assert damaged.exit_code == 1
+    assert "words.txt is damaged" in damaged.output and "infuser assets remove tiny" in damaged.output
+    (folder / "digests.json").unlink()
+    with pytest.raises(AssetError, match=r"digests\.json is missing"):
+        assets.verify("tiny")
 
 
 def test_a_file_called_pip_in_the_working_folder_is_not_run(wheel, tmp_path, monkeypatch):

@@ -1,6 +1,7 @@
 """Seals: a folder lists the SHA-256 of all its files, so that a damaged, missing or swapped one is noticed and named.
 
-    digests.json   {"files": {"model.safetensors": SHA-256, ...}, "digest": SHA-256 of that list}
+    digests.json   {"files": {"model.safetensors": SHA-256, ...}, "sizes": {"model.safetensors": bytes, ...},
+                    "digest": SHA-256 of both lists}
 
 Files that were added later are not in the list and not checked. A seal protects from damage, not from forgery: who can
 write the folder can seal it again.
@@ -25,7 +26,8 @@ def seal(folder: Path) -> None:
     """Write the digests of all files in a folder, once everything else is there."""
     paths = sorted(path for path in folder.rglob("*") if path.is_file() and path != folder / SEAL)
     files = {path.relative_to(folder).as_posix(): sha256_of_file(path) for path in paths}
-    content = {"files": files, "digest": sha256_of(files)}
+    sizes = {name: (folder / name).stat().st_size for name in files}
+    content = {"files": files, "sizes": sizes, "digest": sha256_of([files, sizes])}
     (folder / SEAL).write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
@@ -35,11 +37,12 @@ def check_seal(folder: Path, advice: str) -> None:
     try:
         content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
         files, digest = dict(content["files"]), content["digest"]
+        listed = [files, content["sizes"]] if "sizes" in content else files  # the first seals had no sizes
     except FileNotFoundError as error:
         raise CheckpointError(f"{path} is missing, so damage cannot be noticed. {advice}") from error
     except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
         raise CheckpointError(f"{path} is damaged ({error!r}). {advice}") from error
-    if sha256_of(files) != digest:
+    if sha256_of(listed) != digest:
         raise CheckpointError(f"{path} is damaged: its list of files has another digest. {advice}")
     for name, wanted in files.items():
         try:
@@ -65,6 +68,15 @@ def checking_seal(folder: Path, advice: str) -> Iterator[None]:
             yield
         finally:
             checked.result()
+
+
+def has_sealed_sizes(folder: Path) -> bool:
+    """Return whether all files of a sealed folder are there and as long as they were; reads none of them."""
+    try:
+        sizes = json.loads((folder / SEAL).read_text(encoding="utf-8"))["sizes"]
+        return all((folder / name).stat().st_size == size for name, size in sizes.items())
+    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        return False
 
 
 def check_seal_if_any(folder: Path, advice: str) -> None:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import psutil
 import pytest
 
 SCRIPT = """
@@ -74,6 +75,22 @@ def test_workers_end_when_their_parent_is_killed(start: Callable[[str], subproce
         alive = {pid for pid in alive if _is_running(pid)}
         time.sleep(0.1)
     assert not alive
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("delay", [0, 0.1, 1])
+def test_workers_end_when_their_parent_is_killed_while_they_start(
+    start: Callable[[str], subprocess.Popen[str]], delay: float
+) -> None:
+    process = start("wait")
+    deadline = time.monotonic() + 100
+    while not (children := psutil.Process(process.pid).children(recursive=True)) and time.monotonic() < deadline:
+        time.sleep(0.005)
+    time.sleep(delay)
+    children = psutil.Process(process.pid).children(recursive=True)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert children and not psutil.wait_procs(children, timeout=100)[1]
 
 
 def _is_running(pid: int) -> bool:

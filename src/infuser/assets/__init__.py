@@ -19,12 +19,13 @@ from pathlib import Path
 from infuser.assets.download import Progress, clear_cache, download
 from infuser.assets.table import ASSETS, Asset
 from infuser.assets.unpack import unpack
-from infuser.errors import AssetError, did_you_mean
+from infuser.errors import AssetError, CheckpointError, did_you_mean
 from infuser.files import sha256_of_file
+from infuser.seals import check_seal
 
 _log = logging.getLogger(__name__)
 
-__all__ = ["ASSETS", "Asset", "Progress", "add", "cache_folder", "fetch", "find", "path_of", "remove"]
+__all__ = ["ASSETS", "Asset", "Progress", "add", "cache_folder", "fetch", "find", "path_of", "remove", "verify"]
 
 
 def find(name: str) -> Asset:
@@ -89,6 +90,21 @@ def add(name: str, package: str | Path, *, cache: Path | None = None, progress: 
     with _workshop(asset, target, report) as workshop:
         if not asset.is_complete(target):
             unpack(asset, package, workshop, target, report)
+    return target
+
+
+def verify(name: str, *, cache: Path | None = None) -> Path:
+    """Return the asset's folder if every file has the digest it was unpacked with; AssetError names one that has not.
+
+    `fetch` only compares the sizes of files, which is quick, and fetches an asset again if one differs.
+    """
+    target, remedy = path_of(name, cache=cache), f"`infuser assets remove {name}`, then `infuser assets fetch {name}`."
+    if not target.is_dir():
+        raise AssetError(f"{name} is not here yet. Get it with: infuser assets fetch {name}")
+    try:
+        check_seal(target, f"Get it again: {remedy}")
+    except CheckpointError as error:
+        raise AssetError(str(error)) from error
     return target
 
 

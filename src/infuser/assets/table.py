@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from infuser.seals import SEAL, has_sealed_sizes
+
 
 @dataclass(frozen=True, slots=True)
 class Asset:
@@ -26,8 +28,9 @@ class Asset:
     """Who brings the package: pip a wheel, npm a .tgz."""
 
     def is_complete(self, folder: Path) -> bool:
-        """Return whether a folder holds the asset: all of its files that are named one by one."""
-        return folder.is_dir() and all((folder / name).is_file() for name in self.files if "*" not in name)
+        """Return whether a folder holds the asset: all of its files, as long as they were when they were unpacked."""
+        named = all((folder / name).is_file() for name in self.files if "*" not in name)
+        return folder.is_dir() and named and (not (folder / SEAL).exists() or has_sealed_sizes(folder))
 
     @property
     def requirement(self) -> str:

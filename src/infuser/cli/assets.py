@@ -79,6 +79,27 @@ def path(name: Name) -> None:
 
 
 @app.command()
+def verify(
+    names: Annotated[list[str] | None, argument("Which ones; all that are here when none is named.")] = None,
+) -> None:
+    """Compare every file of fetched assets with the digest it was unpacked with.
+
+    Ends with exit code 1 if a file is damaged or missing, and says how to get the asset again.
+    """
+    here = [name for name in sorted(assets.ASSETS) if assets.path_of(name).is_dir()]
+    damaged = []
+    for name in names or here:
+        try:
+            say(f"{name}: {size_of(assets.verify(name))}, all files as they were fetched")
+        except AssetError as error:
+            damaged.append(f"{name}: {error}")
+    if not names and not here:
+        say("No asset has been fetched yet. See: infuser assets list")
+    if damaged:
+        raise AssetError("\n".join(damaged))
+
+
+@app.command()
 def remove(name: Name) -> None:
     """Delete an asset from the cache; `fetch` brings it back."""
     say(f"{name}: removed" if assets.remove(name) else f"{name}: was not here")
