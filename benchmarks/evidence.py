@@ -4,7 +4,8 @@ Arms: plain, the same knowledge as text, `Types` (learned vectors and names), an
 text the dictionary alone and joined with plain stand below each table, for relations the scores of rows that the
 knowledge covers. BC5CDR also has KAM in several forms, which reads the same names as a list. All arms keep their last
 epoch: whoever has 100 labelled texts has none to choose epochs by. Settings were chosen on dev texts (`--pilot`); the
-test texts are read once per cell. All train in 16 bits (bf16). Finished cells are kept, so a stopped run resumes.
+test texts are read once per cell. All train in 16 bits (bf16), or with `--precision no` in 32: without AVX512-BF16 or
+AMX a processor takes three times as long for bf16 as for 32 bits. Finished cells are kept, so a stopped run resumes.
 
     python benchmarks/evidence.py bc5cdr ncbi-disease --sizes 100 300     # needs shared/data; hours on two cores
     python benchmarks/evidence.py --table      # the tables of docs/results and the learning curves, from the JSON
@@ -212,7 +213,7 @@ def run(name: str, chosen: argparse.Namespace) -> None:
             epochs=chosen.epochs or next((epochs for most, epochs in EPOCHS.items() if len(data.train) <= most), 3),
             batch_size=16,
             learning_rate=chosen.rate,
-            mixed_precision="bf16",
+            mixed_precision=chosen.precision,
         )
 
         def report(cell: Cell, step: Any, size: str = size) -> None:
@@ -328,6 +329,7 @@ def main() -> None:
     options.add_argument("--seeds", type=int, default=5)
     options.add_argument("--rate", type=float, default=2e-4)
     options.add_argument("--epochs", type=int, help="instead of those that go with the number of training texts")
+    options.add_argument("--precision", choices=("bf16", "no"), default="bf16")
     options.add_argument("--workers", type=int, default=2)
     options.add_argument("--pilot", action="store_true", help="score dev texts, and keep nothing")
     options.add_argument("--title", default="", help="keep the results beside earlier ones of the same size")

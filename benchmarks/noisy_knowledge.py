@@ -163,7 +163,7 @@ def prepared(
 
 
 def run(
-    arm: str, kind: str, variant: str, constants: str, share: float, errors: str, seed: int, work: Path
+    arm: str, kind: str, variant: str, constants: str, share: float, errors: str, seed: int, work: Path, precision: Any
 ) -> dict[str, Any]:
     """Train once and return the scores."""
     size = SIZE[kind]
@@ -190,7 +190,7 @@ def run(
         batch_size=16,
         learning_rate=7e-5,
         new_learning_rate=NEW_RATE[kind],
-        mixed_precision="bf16",
+        mixed_precision=precision,
         seed=seed,
     )
     spectral = infuser.Spectral() if "+SR" in variant else None
@@ -216,27 +216,27 @@ def close_gates(model: torch.nn.Module) -> None:
             weight.requires_grad_(False)
 
 
-def cells(kinds: list[str], seeds: range, work: Path) -> dict[str, tuple[Any, ...]]:
+def cells(kinds: list[str], seeds: range, *where: Any) -> dict[str, tuple[Any, ...]]:
     """Return the arguments of every training; seed by seed, so that a stopped benchmark has whole comparisons."""
     found = {}
     for seed, kind in product(seeds, kinds):
-        found[f"{kind}-plain-{seed}"] = ("plain", kind, "", "paper", 0.0, "any", seed, work)
-        found[f"{kind}-placebo-{seed}"] = ("placebo", kind, "", "paper", 0.0, "any", seed, work)
+        found[f"{kind}-plain-{seed}"] = ("plain", kind, "", "paper", 0.0, "any", seed, *where)
+        found[f"{kind}-placebo-{seed}"] = ("placebo", kind, "", "paper", 0.0, "any", seed, *where)
         for variant, share in product((*VARIANTS, *((NO_GATE,) if kind == "types" else ())), SHARES):
             constants = TUNED[kind] if "tuned" in variant else "paper"
             if "tuned" in variant and constants == "paper":
                 continue
             name = f"{kind}{variant}-{100 * share:.0f}-{seed}"
-            found[name] = (kind + variant, kind, variant, constants, share, "any", seed, work)
+            found[name] = (kind + variant, kind, variant, constants, share, "any", seed, *where)
             if share == SHARES[-1] and kind != "kar" and "SR" not in variant:
-                found[f"{name}-frequent"] = (kind + variant, kind, variant, constants, share, "frequent", seed, work)
+                found[f"{name}-frequent"] = (kind + variant, kind, variant, constants, share, "frequent", seed, *where)
     return found
 
 
-def pilot(kinds: list[str], work: Path, n_workers: int) -> None:
+def pilot(kinds: list[str], work: Path, precision: str, n_workers: int) -> None:
     """Print the dev scores of SI's constants with 30 % errors."""
     found = {
-        f"pilot-{kind}-{constants}": (kind, kind, "+SI", constants, 0.3, "any", 100, work)
+        f"pilot-{kind}-{constants}": (kind, kind, "+SI", constants, 0.3, "any", 100, work, precision)
         for kind, constants in product(kinds, CONSTANTS)
     }
     for name, one in run_cells(found, run, work / "pilot", n_workers).items():
@@ -333,6 +333,7 @@ def main() -> None:
     parser.add_argument("--methods", nargs="+", choices=list(NEW_RATE), default=list(NEW_RATE))
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--workers", type=int, default=2)
+    parser.add_argument("--precision", choices=("bf16", "no"), default="bf16", help="no: 32 bits, for older processors")
     parser.add_argument("--work", type=Path, default=WORK)
     parser.add_argument("--pilot", action="store_true", help="try SI's constants on dev pairs, and keep nothing")
     parser.add_argument("--draw", type=Path, help="draw the result that was written before to this .png, and stop")
@@ -341,17 +342,19 @@ def main() -> None:
         draw(json.loads(RESULT.read_text(encoding="utf-8")), given.draw)
         return
     if given.pilot:
-        pilot(given.methods, given.work, given.workers)
+        pilot(given.methods, given.work, given.precision, given.workers)
         return
     data = {kind: task(size) for kind, size in SIZE.items()}
     counts = frequencies(data["kam"], given.work)
-    found = run_cells(cells(given.methods, range(given.seeds), given.work), run, given.work / "cells", given.workers)
+    wanted = cells(given.methods, range(given.seeds), given.work, given.precision)
+    found = run_cells(wanted, run, given.work / "cells", given.workers)
     told = summary(found)
     show(told)
     terms, topics = ({one[what] for of in data.values() for one in of.train} for what in ("term", "topic"))
     result = {
         "what": "test AUC of the demo's task with a share of wrong terms in the knowledge",
         "sizes": {kind: vars(size) for kind, size in SIZE.items()},
+        "precision": given.precision,
         "SI tuned": {kind: {"name": name, **CONSTANTS[name]} for kind, name in TUNED.items()},
         "facts": {kind: of.facts for kind, of in data.items()},
         "document frequencies": {
