@@ -75,9 +75,9 @@ class FaultyDisk:
 
     def step(self, what: str, path: Any = None) -> None:
         """Count an operation and raise if it is to fail."""
-        if isinstance(path, str | bytes | os.PathLike):
-            if os.path.isabs(path) and not os.path.abspath(os.fsdecode(path)).startswith(self.root):
-                return  # a relative one is in a folder that is open
+        named = isinstance(path, str | bytes | os.PathLike) and os.path.isabs(path)  # else it is in an open folder
+        if named and not os.path.abspath(os.fsdecode(path)).startswith(self.root):
+            return
         self.done.append(what)
         n = len(self.done)
         if self.at is None or n < self.at:
