@@ -35,6 +35,7 @@ from infuser.knowledge.graph.store import GraphStore, save_graph
 from infuser.knowledge.graph.store import describe as describe_graph
 from infuser.knowledge.names.store import NameStore
 from infuser.relations.model import AttentionRelations
+from infuser.seals import SEAL
 from infuser.sources.annotating import annotate
 from infuser.sources.annotating.cache import annotate_cached
 from infuser.sources.annotating.reading import read_annotations
@@ -54,6 +55,8 @@ class Kind:
     """The old one stays until the new one is complete; otherwise there is none until then."""
     resumes: bool = False
     """A run that was stopped leaves what it has finished for the next one."""
+    parts_alone: bool = False
+    """Each of its files or folders is an artifact of its own."""
     slow: bool = False
 
 
@@ -227,15 +230,20 @@ def _read_checkpoint(folder: Path) -> Any:
 
 # experiments ---------------------------------------------------------------------------------------------------------
 
-CELL = Cell("minilm", "kam", "ads", 0, made_with={"epochs": 1})
+CELLS = [Cell("minilm", "kam", "ads", seed, made_with={"seed": seed}) for seed in range(2)]
 
 
 def _write_cell(folder: Path, version: int) -> None:
-    Results(folder).write(CELL, {"scores": {"auc": 0.5 + version / 4}, "predictions": [version, 1, 0, 1] * 9})
+    for cell in CELLS:
+        predictions = [version, cell.seed, 0, 1] * 9
+        Results(folder).write(cell, {"scores": {"auc": 0.5 + version / 4}, "predictions": predictions})
 
 
 def _read_cell(folder: Path) -> Any:
-    return Results(folder).read(CELL)
+    found = [Results(folder).read(cell) for cell in CELLS]
+    if None in found:
+        raise InputError("A cell is not finished: it is computed again.")
+    return found
 
 
 def _write_run(folder: Path, version: int) -> None:
@@ -249,9 +257,10 @@ def _read_run(folder: Path) -> Any:
     run = RunFolder(folder / "run")
     if not run.is_finished():
         raise InputError("not finished")
-    return [run.read()["result"], _read_model(folder / "run")]
+    return [run.read(), _read_model(folder / "run")]
 
 
+# a plain file, without a digest
 def _write_report(folder: Path, version: int) -> None:
     write_whole(folder / "report.html", f"<html>{version}" * 2000)
 
@@ -277,7 +286,7 @@ def _read_asset(folder: Path) -> Any:
         with _tiny_asset(folder, version):
             if assets.path_of("tiny", cache=folder).exists():
                 place = assets.verify("tiny", cache=folder)
-                found.append({path.name: path.read_bytes() for path in place.rglob("*.*") if path.is_file()})
+                found.append({path.name: path.read_bytes() for path in place.rglob("*.*") if path.name != SEAL})
     if not found:
         raise AssetError("not there")
     return found
@@ -307,9 +316,9 @@ KINDS: dict[str, Kind] = {
     "saved model": Kind(lambda folder, version: _infused(version).save(folder / "model"), _read_model, slow=True),
     "relation model": Kind(lambda folder, version: _relations(version).save(folder / "relations"), _read_relations),
     "training checkpoint": Kind(_write_checkpoint, _read_checkpoint),
-    "bench cell": Kind(_write_cell, _read_cell),
+    "bench cell": Kind(_write_cell, _read_cell, parts_alone=True),
     "asset cache": Kind(_write_asset, _read_asset),
-    "annotation cache": Kind(_write_cache, _read_cache),
-    "run folder": Kind(_write_run, _read_run, stays=False, resumes=True, slow=True),
-    "report": Kind(_write_report, _read_report),
+    "annotation cache": Kind(_write_cache, _read_cache, parts_alone=True),
+    "run folder": Kind(_write_run, _read_run, stays=False, resumes=True, parts_alone=True, slow=True),
+    "report": Kind(_write_report, _read_report, parts_alone=True),
 }
