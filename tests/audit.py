@@ -5,8 +5,8 @@
                Harmless: every answer is as before (a bit that no answer depends on, white space in JSON)
     faults     the disk fails at every operation of every kind: full, broken once, dead process, dead machine.
                Afterwards the old artifact or the new one is there, and the next run succeeds and leaves nothing else
-    kills      every command that writes a folder is killed (SIGKILL) at random moments of its work, again and again, then
-               run to its end: the folder is that of a run which nobody killed
+    kills      every command that writes a folder is killed (SIGKILL) at random moments of its work, five times, then run
+               to its end: the folder is that of a run which nobody killed
     writers    two of each command write the same folder at once: one of the two results is there, whole, and who did
                not succeed got one sentence
 
@@ -26,6 +26,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -118,11 +119,9 @@ def faults(name: str, folder: Path) -> Cases:
     place = Place(KINDS[name], folder)
     for fault in ("full", "broken", "killed"):
         for at in range(1, len(place.operations) + 1):
-            with FaultyDisk(place.reset(), fault, at) as disk:  # type: ignore[arg-type]
-                try:
-                    place.write()
-                except (Killed, InfuserError, OSError, SafetensorError):
-                    pass
+            errors = (Killed, InfuserError, OSError, SafetensorError)
+            with FaultyDisk(place.reset(), fault, at) as disk, suppress(*errors):  # type: ignore[arg-type]
+                place.write()
             rooms = {fault: place.folder}
             if fault == "killed":
                 rooms["without power"] = place.folder.with_name("without power")
@@ -229,6 +228,7 @@ def main(parts: list[str]) -> None:
     from infuser.versions import installed_versions
 
     logging.disable_progress_bar()
+    logging.set_verbosity_error()
     parts = parts or ["damage", "faults", "kills", "writers"]
     audits: dict[str, Callable[[str, Path], Cases]] = {
         "damage": damage,
@@ -241,6 +241,8 @@ def main(parts: list[str]) -> None:
         _COMMANDS.update(write_inputs(Path(folder) / "inputs") if {"kills", "writers"} & {*parts} else {})
         for part in parts:
             for name in KINDS if part in ("damage", "faults") else _COMMANDS:
+                if part == "damage" and name == "report":  # a plain file for people
+                    continue
                 place = Path(folder) / part / re.sub(r"\W", "-", name)
                 rows.append(_row(part, name, list(audits[part](name, place))))
                 _print(rows[-1])
