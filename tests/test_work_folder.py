@@ -89,6 +89,15 @@ def test_a_part_that_was_being_written_is_not_finished(folder: WorkFolder) -> No
     assert sorted(path.name for path in folder.path.iterdir()) == ["made-with.json", "part-0"]
 
 
+def test_a_record_with_another_value_is_damaged_and_one_without_a_digest_is_old(folder: WorkFolder) -> None:
+    path = begun(folder).path / "made-with.json"
+    path.write_text(path.read_text().replace("sentence", "sentense"))
+    with pytest.raises(InputError, match=r"made-with\.json.*is damaged \(its content has another digest"):
+        folder.read()
+    path.write_text(json.dumps({"made_with": MADE_WITH}))
+    assert folder.read() == {"made_with": MADE_WITH}
+
+
 def test_a_damaged_record_is_named(folder: WorkFolder) -> None:
     begun(folder)
     (folder.path / "made-with.json").write_text(json.dumps(MADE_WITH)[:-3])

@@ -31,6 +31,8 @@ from infuser.errors import InputError
 T = TypeVar("T")
 _NUMBERS = itertools.count()
 """Tells the files that one process writes at a time."""
+_FULL = re.compile(r"No space left on device|^\d+ requested and \d+ written$|MARISA_IO_ERROR: size_written <= 0")
+"""What safetensors, NumPy and marisa_trie say when a disk is full."""
 
 
 @contextmanager
@@ -46,10 +48,10 @@ def whole_folder(folder: str | Path) -> Iterator[Path]:
     try:
         with lock_folder(draft):
             inside = draft / "new"
-            inside.mkdir()
-            with _naming_full_disks(folder):
+            with naming_full_disks(folder):
+                inside.mkdir()
                 yield inside
-                _sync_tree(inside)
+                sync_tree(inside)
             if not (folder.exists() and _exchange(inside, folder)):
                 _put_in_place(inside, folder, draft / "old")
             _sync(folder.parent)
@@ -99,7 +101,7 @@ def whole_file(path: str | Path, mode: str = "w") -> Iterator[IO[Any]]:
     except OSError as error:
         raise InputError(f"Cannot write {str(path)!r}: {error}. Choose a file in a folder you may write to.") from error
     try:
-        with _naming_full_disks(path), file:
+        with naming_full_disks(path), file:
             yield file
             file.flush()
             if _syncs():
@@ -131,12 +133,12 @@ def check_writable(folder: str | Path, what: str) -> None:
 
 
 @contextmanager
-def _naming_full_disks(path: Path) -> Iterator[None]:
+def naming_full_disks(path: Path) -> Iterator[None]:
     """Say which file or folder could not be written for want of space; few writers do."""
     try:
         yield
-    except Exception as error:  # safetensors and Arrow have errors of their own
-        full = getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT) or "No space left on device" in str(error)
+    except Exception as error:  # some libraries have errors of their own
+        full = getattr(error, "errno", None) in (errno.ENOSPC, errno.EDQUOT) or _FULL.search(str(error))
         if not full or isinstance(error, InputError):
             raise
         raise InputError(
@@ -160,7 +162,8 @@ def _sync(path: Path) -> None:
         os.close(handle)
 
 
-def _sync_tree(folder: Path) -> None:
+def sync_tree(folder: Path) -> None:
+    """Wait until a folder with everything in it is on the disk."""
     for path in (*folder.rglob("*"), folder) if _syncs() else ():
         if path.is_dir() or path.is_file():
             _sync(path)

@@ -6,6 +6,7 @@ notices the same way and ends too.
 
 from __future__ import annotations
 
+import importlib
 import multiprocessing
 import os
 import signal
@@ -196,6 +197,12 @@ def _work(connection: Connection) -> None:
             except BaseException as error:
                 answer = (_FAILED, _portable(error))
             connection.send(answer)
+
+
+def watch_parent_and_call(module: str, name: str, *arguments: Any) -> None:
+    """Call a function of a module that takes seconds to import, in a worker that ends with its parent even then."""
+    threading.Thread(target=end_with_parent, daemon=True).start()
+    getattr(importlib.import_module(module), name)(*arguments)
 
 
 def end_with_parent() -> None:

@@ -1,6 +1,6 @@
 """A folder that one run at a time fills part by part, so that a run that was killed can be resumed.
 
-    RECORD    JSON: {"made_with": {...}}, and whatever else its writer records
+    RECORD    JSON: {"sha256": of all else, "made_with": {...}}, and whatever else its writer records
     parts     the results so far; each is written whole, so a part that exists is finished
 
 A run opens it like this:
@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from infuser.errors import InputError
-from infuser.files import lock_folder, whole_file, write_whole
+from infuser.files import lock_folder, sha256_of, whole_file, write_whole
 
 _SHOWN = 80  # characters of a value in an error message
 
@@ -75,13 +75,17 @@ class WorkFolder:
             return None
         try:
             record = dict(json.loads(path.read_text(encoding="utf-8")))
+            mark = record.pop("sha256", None)  # the first records had none
+            if mark not in (None, sha256_of(record)):
+                raise ValueError("its content has another digest than it had")
         except (ValueError, TypeError, RecursionError) as error:
             raise InputError(f"{str(path)!r} is damaged ({error}). {self.advice()}") from error
         return record
 
     def write(self, record: Mapping[str, Any]) -> None:
         """Write the record."""
-        write_whole(self.path / self.record, json.dumps(record, indent=1) + "\n")
+        plain = json.loads(json.dumps(record))
+        write_whole(self.path / self.record, json.dumps({"sha256": sha256_of(plain), **plain}, indent=1) + "\n")
 
     def update(self, **values: Any) -> None:
         """Add values to the record."""

@@ -8,22 +8,32 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
 import pytest
 
 SCRIPT = """
-import sys, time
-from pathlib import Path
-from infuser.experiments.run import run_side_by_side
-import jobs
+import sys
 
-if __name__ == "__main__":
+if __name__ == "__main__":  # workers import this file, and nothing before they watch
+    from infuser.experiments.run import run_side_by_side
+    import jobs
+
     heard = []
     work = getattr(jobs, sys.argv[1])
     run_side_by_side(work, [(n, sys.argv[2]) for n in range(3)], 2, lambda *values: heard.append(values))
     print(sorted(heard))
+elif sys.argv[1] == "import":
+    import time
+
+    class Slowly:
+        def find_spec(self, name, *more):
+            if name.startswith("infuser.experiments"):
+                time.sleep(1200)
+
+    sys.meta_path.insert(0, Slowly())
 """
 JOBS = """
 import os, time
@@ -37,6 +47,8 @@ def fail(n, folder, report):
 def wait(n, folder, report):
     (Path(folder) / f"{os.getpid()}.pid").touch()
     time.sleep(1200)
+
+locals()["import"] = wait
 """
 
 
@@ -78,19 +90,36 @@ def test_workers_end_when_their_parent_is_killed(start: Callable[[str], subproce
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("delay", [0, 0.1, 1])
+@pytest.mark.parametrize(
+    ("delay", "job"), [(0, "wait"), (0.1, "wait"), (1, "wait"), pytest.param(5, "import", id="while they import")]
+)
 def test_workers_end_when_their_parent_is_killed_while_they_start(
-    start: Callable[[str], subprocess.Popen[str]], delay: float
+    start: Callable[[str], subprocess.Popen[str]], tmp_path: Path, delay: float, job: str
 ) -> None:
-    process = start("wait")
+    process = start(job)
     deadline = time.monotonic() + 100
-    while not (children := psutil.Process(process.pid).children(recursive=True)) and time.monotonic() < deadline:
+    while not (started := _others_in(tmp_path, process.pid)) and time.monotonic() < deadline:
         time.sleep(0.005)
+    assert started
     time.sleep(delay)
-    children = psutil.Process(process.pid).children(recursive=True)
     process.send_signal(signal.SIGKILL)
     process.wait()
-    assert children and not psutil.wait_procs(children, timeout=100)[1]
+    # looked for again and again: the last one may have been started when its parent was killed
+    while (alive := _others_in(tmp_path, process.pid)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    for one in alive:
+        one.kill()
+    assert not alive
+
+
+def _others_in(folder: Path, parent: int) -> list[psutil.Process]:
+    """Return the processes that work in a folder, whoever started them."""
+    found = []
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            if process.cwd() == str(folder) and process.pid != parent and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+    return found
 
 
 def _is_running(pid: int) -> bool:

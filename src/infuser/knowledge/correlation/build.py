@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from infuser.errors import InputError
-from infuser.files import lock_folder, make_draft
+from infuser.files import lock_folder, make_draft, naming_full_disks
 from infuser.knowledge.arrays import begins_of
 from infuser.knowledge.artifact import check_place, write_folder
 from infuser.knowledge.correlation.scores import Scorer, Scoring
@@ -55,7 +55,7 @@ def save_correlation(counts: CorpusCounts, scoring: Scoring, out: str | Path, *,
     except OSError as error:
         raise InputError(f"Cannot write {str(out)!r}: {error}. Choose a place you may write to.") from error
     try:
-        with lock_folder(scratch):
+        with lock_folder(scratch), naming_full_disks(out):
             n_at_once = min(max(memory // _BYTES_PER_PAIR, 1024), _MOST_PAIRS)
             maker = _Maker(counts, scoring, scratch, n_at_once)
             parts = maker.make()

@@ -14,7 +14,7 @@ import json
 import shutil
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +59,9 @@ class CountingFolder(WorkFolder):
 
     def delete(self) -> None:
         """Delete the folder."""
-        shutil.rmtree(self.path, ignore_errors=True)
+        with suppress(OSError):
+            self.clear()  # the record last: without it the next run would take the rest for somebody else's
+            shutil.rmtree(self.path, ignore_errors=True)
 
     # blocks
 

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from infuser.errors import InputError, SourceError
+from infuser.files import naming_full_disks
 from infuser.knowledge.arrays import key_in, number_strings
 from infuser.knowledge.artifact import Folder, Parts, check_place, whole, write_folder
 
@@ -184,7 +185,7 @@ def write_vectors(
     check_place(folder, KIND)
     ids: list[str] = []
     dim = 0
-    with nameless_file(folder) as file:
+    with naming_full_disks(folder), nameless_file(folder) as file:
         for batch in _checked(batches, scale):
             ids += batch.ids
             dim = batch.vectors.shape[1]
