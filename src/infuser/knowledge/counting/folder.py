@@ -130,7 +130,12 @@ class CountingFolder(WorkFolder):
 
     def read_run(self, name: str) -> PackedPairs:
         """Return counted pairs, mapped from disk."""
-        return PackedPairs(*(np.load(self.path / f"{name}.{what}.npy", mmap_mode="r") for what in PackedPairs._fields))
+        return PackedPairs(
+            *(
+                np.load(self.path / f"{name}.{what}.npy", mmap_mode="r", allow_pickle=False)
+                for what in PackedPairs._fields
+            )
+        )
 
     def has_run(self, name: str) -> bool:
         """Return whether these pairs are finished."""
