@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from infuser.errors import InputError
-from infuser.files import lock_folder, whole_file, write_whole
+from infuser.files import lock_folder, parse_json, whole_file, write_whole
 
 _SHOWN = 80  # characters of a value in an error message
 
@@ -74,8 +74,8 @@ class WorkFolder:
         if not path.is_file():
             return None
         try:
-            record = dict(json.loads(path.read_text(encoding="utf-8")))
-        except (ValueError, TypeError, RecursionError) as error:
+            record = dict(parse_json(path, "it"))
+        except (ValueError, TypeError) as error:
             raise InputError(f"{str(path)!r} is damaged ({error}). {self.advice()}") from error
         return record
 

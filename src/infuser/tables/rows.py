@@ -7,7 +7,6 @@ A row that cannot be read is an error, or counted where the caller gives a `Skip
 from __future__ import annotations
 
 import hashlib
-import json
 import tomllib
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from infuser.errors import InputError
+from infuser.files import parse_json
 from infuser.tables.blocks import (
     STDIN,
     Block,
@@ -105,10 +105,7 @@ def read_json(path: str | Path) -> Any:
     """Return what a JSON file holds, packed or not."""
     with open_stream(path) as stream:
         raw = stream.read()
-    try:
-        return json.loads(raw)
-    except (ValueError, RecursionError) as error:  # it names line and column
-        raise InputError(f"{path} is not JSON: {error}. Fetch or write it again.") from error
+    return parse_json(raw, str(path))
 
 
 def read_toml(path: Path, what: str) -> dict[str, Any]:
@@ -231,9 +228,9 @@ def _json_rows(path: Path) -> Iterator[Row]:
 
 def _parsed(place: Place, text: str | bytes) -> Record | BadRow:
     try:
-        record = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        return BadRow(place, f"is not JSON: {error}", text)
+        record = parse_json(text)
+    except ValueError as error:
+        return BadRow(place, str(error), text)
     return _object(place, record)
 
 

@@ -9,7 +9,6 @@ from Wikidata (semtab2020_round4).
 
 from __future__ import annotations
 
-import json
 import re
 import zipfile
 from collections import Counter
@@ -19,6 +18,7 @@ from typing import Any
 
 from infuser.assets.archives import DAMAGE, read_member
 from infuser.errors import SourceError
+from infuser.files import parse_json
 from infuser.knowledge.facts import EntityRow, Facts, TripleRow, pack_entities, pack_mentions, pack_triples
 
 _NAMED = re.compile(r"(?P<name>.*) \((?P<id>[QP]\d+)\)")
@@ -92,8 +92,8 @@ def _tables(folder: Path) -> Iterator[tuple[Any, list[_ColumnGraph]]]:
 
 def _parse(data: bytes, path: Path) -> Any:
     try:
-        return json.loads(data)
-    except (ValueError, RecursionError) as error:
+        return parse_json(data)
+    except ValueError as error:
         raise _damaged(path, str(error)) from error
 
 

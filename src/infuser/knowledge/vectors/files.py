@@ -13,7 +13,6 @@ cannot be read is an error, since an entity would silently lose it.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,6 +23,7 @@ import pyarrow.csv
 from numpy.typing import NDArray
 
 from infuser.errors import InputError
+from infuser.files import parse_json
 from infuser.knowledge.vectors.store import EntityVectors, VectorBatch, write_vectors
 from infuser.progress import ProgressBar, progress_bar
 from infuser.tables.blocks import read_blocks
@@ -247,8 +247,8 @@ def _matrix(path: str | Path, file: Any, wanted: str | None) -> Any:
 
 def _metadata_ids(path: str | Path, metadata: dict[str, str]) -> list[str]:
     try:
-        ids = json.loads(metadata.get("ids", ""))
-    except (ValueError, RecursionError):
+        ids = parse_json(metadata.get("ids", ""))
+    except ValueError:
         ids = None
     if not isinstance(ids, list) or not all(isinstance(id, str) for id in ids):
         raise InputError(
