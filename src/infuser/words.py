@@ -170,6 +170,16 @@ def _ranges(codes: Iterable[int]) -> str:
     return "".join(f"{re.escape(chr(low))}-{re.escape(chr(high))}" for low, high in runs)
 
 
+def one_line(text: str) -> str:
+    """Return a text with single spaces for its gaps, as messages quote it."""
+    return " ".join(text.split())
+
+
+def whole_number(digits: str | bytes) -> int:
+    """Return the number that digits write; of absurdly many the first ones, since Python refuses to read them all."""
+    return int(digits[:18])
+
+
 def counted(n: int, one: str, many: str | None = None) -> str:
     """Return a number with its noun: "1 row", "2 rows"."""
     return f"{n:,} {one if n == 1 else many or f'{one}s'}"

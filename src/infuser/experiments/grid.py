@@ -294,7 +294,7 @@ def read_settings(folder: Path, name: str = "bench") -> Bench:
         raise InputError(f"{str(folder)!r} holds no bench called {name!r}. Those it holds: {there}.")
     try:
         return Bench.from_json(parse_json(path, "it"))
-    except (ValueError, TypeError, KeyError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise InputError(f"{path} is damaged ({error!r}). Run the bench again; finished cells stay.") from error
 
 

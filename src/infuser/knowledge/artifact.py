@@ -214,9 +214,10 @@ def _intact(path: Path) -> dict[str, Any] | None:
     try:
         content = parse_json(path, "it")
         digest = content.pop("digest")
+        intact = _digest(_canonical(content)) == digest and "kind" in content
     except (ValueError, KeyError, AttributeError, TypeError):
         return None
-    return {**content, "digest": digest} if _digest(_canonical(content)) == digest and "kind" in content else None
+    return {**content, "digest": digest} if intact else None
 
 
 def _read_about(folder: Path, kind: str) -> dict[str, Any]:

@@ -114,7 +114,7 @@ def read_toml(path: Path, what: str) -> dict[str, Any]:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"Cannot read the {what} {str(path)!r}: {error.strerror}.") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{path} is not TOML: {error}.") from error
 
 
