@@ -175,6 +175,13 @@ def one_line(text: str) -> str:
     return " ".join(text.split())
 
 
+def listed(names: Iterable[object], most: int = 20) -> str:
+    """Return names from a file with commas between them: in one line, and not thousands of them."""
+    every = [one_line(str(name)) for name in names]
+    more = [f"and {len(every) - most:,} more"] if len(every) > most else []
+    return ", ".join([*every[:most], *more])
+
+
 def whole_number(digits: str | bytes) -> int:
     """Return the number that digits write; of absurdly many the first ones, since Python refuses to read them all."""
     return int(digits[:18])

@@ -28,6 +28,7 @@ from infuser.knowledge.entity_scores import open_scores
 from infuser.knowledge.graph.build import build_graph
 from infuser.knowledge.graph.store import GraphStore, describe, save_graph
 from infuser.knowledge.readers import read_facts
+from infuser.knowledge.readers.wordnet import read_synsets
 from infuser.knowledge.vectors.files import read_vectors
 from infuser.linking.readers import read_links
 from infuser.relations.readers import read_relations
@@ -149,6 +150,7 @@ _BRAT = "Breast and ovarian cancer.\nAspirin helps."
 _ANN = "T1\tDisease 0 6;19 25\tBreast cancer\nT3\tDrug 27 34\tAspirin\nR1\tHelps Arg1:T3 Arg2:T1\n"
 _NT = f'<http://x/Q70> <http://x/in> <http://x/Q39> .\n<http://x/Q70> <{_RDF}> "Bern"@en .\n_:b <http://x/p> "1" .\n'
 _TTL = f'@prefix x: <http://x/> .\nx:Q70 x:in x:Q39 , x:Q72 ; <{_RDF}> "Bern"@en .\n'
+_CONCEPTNET = '/a/x\t/r/IsA\t/c/en/bern/n\t/c/en/city\t{"weight": 1.0}\n/a/y\t/r/In\t/c/en/bern\t/c/de/ort\t{}\n'
 _OBJECT = '{"head": "Q70", "relation": "in", "tail": "Q39", "weight": 0.5}\n'
 _ENTITY = '{"id": "Q70", "label": "Bern", "aliases": ["Berne"], "types": ["city"], "count": 3}\n'
 _SCORE = {"key": "Q70", "score": 0.5, "n_mentions": 3, "how": "masked-probability"}
@@ -181,6 +183,12 @@ READERS: dict[str, Reader] = {
     "triples-parquet": Reader("triples.parquet", _parquet({"head": "Q70", "relation": "in", "tail": "Q39"}), _facts),
     "rdf-nt": Reader("graph.nt", _NT.encode(), _facts),
     "rdf-turtle": Reader("graph.ttl", _TTL.encode(), _facts),
+    "conceptnet": Reader("conceptnet-assertions-5.7.0.csv", _CONCEPTNET.encode(), _facts),
+    "wordnet": Reader(
+        "data.noun",
+        (DATA / "wordnet" / "data.noun").read_bytes()[:6000].rpartition(b"\n")[0] + b"\n",
+        _of_folder(partial(read_synsets, pos="n")),
+    ),
     "candidates": Reader(
         "counts.tsv", b"mention\tentity\tcount\nBern\tQ70\t4\nAare\tQ72\t1\n", _all(read_mention_counts)
     ),

@@ -27,6 +27,7 @@ from infuser.tables.blocks import (
 )
 from infuser.tables.json_lists import json_entries
 from infuser.tables.skipped import BadRow, Place, Skipped
+from infuser.words import listed
 
 Row = tuple[Place, list[Any]]
 """Where a row stands, and its cells."""
@@ -172,14 +173,14 @@ def _named_rows(path: Path, quoted: bool) -> Iterator[Record | BadRow]:
     for block in named_blocks(path, read_blocks(path, format="csv" if quoted else "tsv")):
         names = block.names
         if len(set(names)) < len(names):
-            raise InputError(f"Two columns of {path} have the same name: {', '.join(names)}. Rename one of them.")
+            raise InputError(f"Two columns of {path} have the same name: {listed(names)}. Rename one of them.")
         for row in _block_rows(path, block):
             if isinstance(row, BadRow):
                 yield row
             elif len(row[1]) == len(names):
                 yield row[0], dict(zip(names, row[1], strict=True))
             else:
-                why = f"{wrong_width(len(row[1]), len(names))}: {', '.join(names)}"
+                why = f"{wrong_width(len(row[1]), len(names))}: {listed(names)}"
                 yield BadRow(row[0], why, str(row[1]), advice="A separator inside a cell is often the cause.")
     if not names:
         raise InputError(f"{path} is empty. Its first line names the columns, e.g. text and label.")

@@ -38,6 +38,7 @@ from infuser.tables.parse_json import parse_objects
 from infuser.tables.rows import read_json
 from infuser.tables.skipped import BATCH, Skipped
 from infuser.tables.values import is_unicode
+from infuser.words import listed
 
 SUFFIXES = (".tsv", ".txt", ".csv", ".jsonl", ".ndjson", ".json", ".parquet")
 _SAMPLED_ROWS, _SAMPLED_OBJECTS = 100, 1000
@@ -152,7 +153,7 @@ def _read_parquet(path: str | Path, skipped: Skipped, kind: Kind | None) -> Fact
         found = match_keys(names, kind)
         if found is None:
             raise InputError(
-                f"{path}: the columns {', '.join(names)} do not say which is what. Call them head, relation, tail "
+                f"{path}: the columns {listed(names)} do not say which is what. Call them head, relation, tail "
                 "(and weight) or id, label, aliases, description, types, count."
             )
         done = 0

@@ -86,7 +86,7 @@ def read_ids(path: str | Path) -> list[str]:
         del cells[0]
     if not all(len(row) == 2 and row[1].strip().isdecimal() for row in cells):
         return [row[0].strip() for row in cells]
-    numbers = np.array([whole_number(row[1]) for row in cells])
+    numbers = np.array([whole_number(row[1].strip()) for row in cells])
     order = np.argsort(numbers, kind="stable")
     wrong = np.flatnonzero(numbers[order] != np.arange(len(order)))
     if len(wrong):
