@@ -1,6 +1,6 @@
 """Every reader makes a result or one of our errors of any file: one line that names it, no other error, no hang.
 
-Here each reader gets a few dozen damaged files, and all that once broke it (tests/data/fuzz). Longer runs:
+Here each reader gets a dozen damaged files, and all that once broke it (tests/data/fuzz). Longer runs:
 `python tests/fuzz/long_run.py --seconds 600`.
 """
 
@@ -26,7 +26,7 @@ def test_the_sample_can_be_read(name: str, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", READERS)
-@settings(max_examples=25, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=12, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 2**32 - 1))
 def test_a_damaged_file_is_read_or_named_in_one_line(name: str, seed: int, tmp_path: Path) -> None:
     path = prepare(READERS[name], tmp_path / "folder")

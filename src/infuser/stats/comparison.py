@@ -11,7 +11,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from infuser.errors import InputError
-from infuser.files import parse_json
 from infuser.stats.intervals import (
     Interval,
     bootstrap,
@@ -101,11 +100,17 @@ class ArmStatistics:
     def from_json(cls, text: str) -> ArmStatistics:
         """Return the comparison that `to_json` wrote."""
         try:
-            values = parse_json(text)
+            values = json.loads(text)
             arms = tuple(ArmResult(**_with_tuples(arm)) for arm in values.pop("arms"))
             differences = tuple(Difference(**_with_tuples(one)) for one in values.pop("differences"))
             return cls(arms=arms, differences=differences, **values)
-        except (ValueError, TypeError, KeyError, AttributeError) as error:
+        except (
+            ValueError,
+            TypeError,
+            KeyError,
+            AttributeError,
+            RecursionError,
+        ) as error:  # as `files.parse_json`, above
             raise InputError(
                 f"Not a comparison: {error!r}. Give the text that ArmStatistics.to_json returned."
             ) from error
