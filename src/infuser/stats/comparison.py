@@ -104,13 +104,7 @@ class ArmStatistics:
             arms = tuple(ArmResult(**_with_tuples(arm)) for arm in values.pop("arms"))
             differences = tuple(Difference(**_with_tuples(one)) for one in values.pop("differences"))
             return cls(arms=arms, differences=differences, **values)
-        except (
-            ValueError,
-            TypeError,
-            KeyError,
-            AttributeError,
-            RecursionError,
-        ) as error:  # as `files.parse_json`, above
+        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
             raise InputError(
                 f"Not a comparison: {error!r}. Give the text that ArmStatistics.to_json returned."
             ) from error
