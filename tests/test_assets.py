@@ -11,6 +11,7 @@ import http.server
 import io
 import json
 import os
+import random
 import shutil
 import stat
 import subprocess
@@ -21,6 +22,7 @@ import threading
 import zipfile
 from pathlib import Path
 
+import numpy as np
 import pytest
 from fetching import fetch_or_skip
 from typer.testing import CliRunner
@@ -269,6 +271,104 @@ def test_pickles_stay_in_the_wheel_under_any_name(wheel, tmp_path, monkeypatch):
     pickled = build_wheel(tmp_path / "pickle-index", FILES | hidden)
     monkeypatch.setitem(assets.ASSETS, "tiny", describe(pickled))
     assert contents(assets.add("tiny", pickled)) == EXPECTED
+
+
+def zipped(files: dict[str, bytes]) -> bytes:
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as archive:
+        for name, content in files.items():
+            archive.writestr(name, content)
+    return packed.getvalue()
+
+
+def array_file(values: np.ndarray) -> bytes:
+    packed = io.BytesIO()
+    np.save(packed, values)
+    return packed.getvalue()
+
+
+RUNS = b"cos\nsystem\n(S'echo evil'\ntR."
+"""A pickle of protocol 0, which is plain text, that runs a command when it is read."""
+PICKLES = {
+    "protocol 0": RUNS,
+    "protocol 1": b"(cos\nsystem\nq\x00X\x04\x00\x00\x00evilq\x01tR.",
+    **{f"protocol {n}": b"\x80" + bytes([n]) + b"N." for n in (2, 3, 4, 5)},
+    "array of objects": array_file(np.array([{}, None], object)),
+    "arrays with one of objects": zipped({"a.npy": array_file(np.arange(3)), "b.npy": array_file(np.array([{}]))}),
+    "weights of torch": zipped({"archive/data.pkl": b"\x80\x02N.", "archive/data/0": b"1234"}),
+    "weights of torch under another name": zipped({"archive/data": RUNS}),
+}
+
+
+@pytest.mark.parametrize("content", PICKLES.values(), ids=PICKLES)
+def test_no_pickle_is_taken_whatever_its_protocol_name_or_wrapping(content, wheel, tmp_path, monkeypatch):
+    pickled = build_wheel(tmp_path / "other-index", FILES | {"tiny_data/model/pytorch_model.bin": content})
+    monkeypatch.setitem(assets.ASSETS, "tiny", describe(pickled))
+    assert contents(assets.add("tiny", pickled)) == EXPECTED
+
+
+def test_what_looks_like_a_pickle_only_at_its_beginning_is_taken(wheel, tmp_path, monkeypatch):
+    plain = {
+        "words.txt": b"cat\ndog\nand more\n",
+        "number.txt": b"0.5\n",
+        "numbers.npy": array_file(np.arange(3)),
+        "numbers.npz": zipped({"a.npy": array_file(np.arange(3)), "empty": b""}),
+    }
+    built = build_wheel(tmp_path / "other-index", {f"tiny_data/model/{name}": data for name, data in plain.items()})
+    monkeypatch.setitem(assets.ASSETS, "tiny", describe(built))
+    assert contents(assets.add("tiny", built)) == plain
+
+
+def test_a_package_that_unpacks_to_too_much_is_refused_before_it_is_unpacked(wheel, tmp_path, monkeypatch):
+    monkeypatch.setattr(sys.modules["infuser.assets.unpack"], "MOST_BYTES", 1_000_000)
+    bomb = build_wheel(tmp_path / "bomb-index", FILES | {"tiny_data/model/zeros": bytes(2_000_000)})
+    monkeypatch.setitem(assets.ASSETS, "tiny", describe(bomb))
+    with pytest.raises(AssetError, match=r"unpacks to 2,00\d,\d+ bytes, more than the 1,000,000"):
+        assets.add("tiny", bomb)
+    assert not assets.path_of("tiny").exists() and leftovers(tmp_path / "cache") == []
+
+
+def test_a_member_larger_than_it_announces_is_damage(wheel, tmp_path, monkeypatch):
+    bomb = build_wheel(tmp_path / "bomb-index", FILES | {"tiny_data/model/zeros": bytes(2_000_000)})
+    data = bomb.read_bytes()
+    said = (2_000_000).to_bytes(4, "little")
+    assert data.count(said) >= 2  # in front of the member and in the table of contents; stored, so packed size too
+    bomb.write_bytes(data.replace(said, (100).to_bytes(4, "little")))
+    monkeypatch.setitem(assets.ASSETS, "tiny", describe(bomb))
+    with pytest.raises(AssetError, match="is damaged"):
+        assets.add("tiny", bomb)
+
+
+@pytest.mark.parametrize("kind", ["wheel", "tgz"])
+def test_a_damaged_package_is_named_in_a_sentence_with_the_remedy(kind, wheel, tmp_path, monkeypatch):
+    chance = random.Random(0)
+    files = {f"tiny_data/model/{n}.txt": chance.randbytes(300) + bytes(3000) for n in range(20)}
+    whole = build_wheel(tmp_path / "w", files) if kind == "wheel" else build_tgz(tmp_path / "t", files)
+    if kind == "wheel":  # packed, as honest wheels are
+        with zipfile.ZipFile(whole) as archive, zipfile.ZipFile(tmp_path / "p", "w", zipfile.ZIP_DEFLATED) as packed:
+            for name in archive.namelist():
+                packed.writestr(name, archive.read(name))
+        whole = tmp_path / "p"
+    content, file = whole.read_bytes(), tmp_path / "FILE"
+    for number in range(150):
+        data = bytearray(content)
+        if number % 3 == 0:
+            del data[chance.randrange(len(data)) :]
+        for _ in range(number % 3):
+            data[chance.randrange(len(data))] ^= 1 << chance.randrange(8)
+        file.write_bytes(data)
+        registry = "npm" if kind == "tgz" else "pip"
+        monkeypatch.setitem(assets.ASSETS, "tiny", dataclasses.replace(describe(file), registry=registry))
+        told = ""
+        try:
+            assets.add("tiny", file)
+        except AssetError as error:
+            told = str(error)
+        assert told.isprintable()  # so it is one line
+        assert told or number % 3, "cut off"  # other damage is what the digest of the package is there for
+        remedies = (assets.ASSETS["tiny"].by_hand, "asks for the wrong one", "Refused", "")
+        assert next(remedy for remedy in remedies if remedy in told) or not told
+        assets.remove("tiny")
 
 
 def test_a_folder_that_the_wheel_does_not_have_is_named(wheel, tmp_path, monkeypatch):

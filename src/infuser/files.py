@@ -239,6 +239,18 @@ def json_of(value: Any) -> str:
     return json.dumps(value, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
+def parse_json(given: str | bytes | Path, whose: str = "") -> Any:
+    """Return what a text or a file in JSON holds; InputError says whose it is and what is wrong, nesting included.
+
+    A file that is missing is an OSError, as everywhere.
+    """
+    try:
+        return json.loads(given.read_bytes() if isinstance(given, Path) else given)
+    except (ValueError, RecursionError) as error:  # no JSON, no UTF-8, a number of 5,000 digits; 10,000 brackets
+        name = whose or (str(given) if isinstance(given, Path) else "")
+        raise InputError(f"{name} is not JSON: {error}".lstrip()) from error
+
+
 def digest_of(value: Any, default: Callable[[Any], Any] | None = None) -> str:
     """Return a short digest of plain values; `default` converts what JSON cannot hold."""
     return sha256_of(value, default)[:12]

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from infuser.terminal import say, visible
+
 if TYPE_CHECKING:
     from rich.console import Console
 
@@ -27,7 +29,7 @@ class ProgressBar:
     def __init__(self, console: Console, bar: Any, what: str, total: int | None, unit: str) -> None:
         self._console, self._bar, self._unit = console, bar, unit
         self._what, self._done, self._total = what, 0, total
-        self._task = bar.add_task(what, total=total, rate="")
+        self._task = bar.add_task(visible(what), total=total, rate="")
         self._first, self._started = 0, time.monotonic()
         self._printed = self._started
 
@@ -46,7 +48,7 @@ class ProgressBar:
         rate = (done - self._first) / seconds if seconds > 0.5 else 0.0
         speed = f"{rate:,.0f}{f' {self._unit}' if self._unit else ''}/s" if rate else ""
         shown = detail or speed
-        self._bar.update(self._task, description=what, completed=done, total=total, rate=shown)
+        self._bar.update(self._task, description=visible(what), completed=done, total=total, rate=visible(shown))
         if not self._console.is_terminal and now - self._printed >= _SECONDS_BETWEEN_LINES:
             self.print_line()
 
@@ -56,7 +58,8 @@ class ProgressBar:
         rate = (self._done - self._first) / max(self._printed - self._started, 1e-6)
         of = "" if self._total is None else f" of {self._total:,}"
         line = f"{self._what}: {self._done:,}{of} {self._unit}, {rate:,.0f} {self._unit}/s"
-        self._console.print(line, highlight=False)
+        if not self._console.quiet:
+            say(line, err=True)
 
     def _restart(self, done: int) -> None:
         self._first, self._started = done, time.monotonic()
@@ -76,10 +79,10 @@ def progress_bar(
     console = Console(stderr=True, quiet=shown is False)
     columns = (
         SpinnerColumn(),
-        TextColumn("{task.description}"),
+        TextColumn("{task.description}", markup=False),
         BarColumn(),
         MofNCompleteColumn(),
-        TextColumn("{task.fields[rate]}"),
+        TextColumn("{task.fields[rate]}", markup=False),
         TimeRemainingColumn(),
     )
     hidden = shown is False or not console.is_terminal

@@ -14,7 +14,6 @@ from __future__ import annotations
 import copy
 import dataclasses
 import hashlib
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -27,7 +26,7 @@ from torch import Tensor
 from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from infuser.errors import CheckpointError, UnknownNameError
-from infuser.files import json_of, whole_folder
+from infuser.files import json_of, parse_json, whole_folder
 from infuser.hosts import is_new_weight, plain_config, plain_state
 from infuser.hosts.anatomy import NEW
 from infuser.hosts.checkpoints import CARD
@@ -189,11 +188,11 @@ def _read_card(directory: Path) -> dict[str, Any]:
     if not path.is_file():
         raise CheckpointError(f"{directory} is not a saved infused model: it has no {CARD}.")
     try:
-        card: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        card: dict[str, Any] = parse_json(path, "it")
         kinds = {"form": str, "method": dict, "with_terms": bool, "model": str, "sources": list, "base": dict}
         wrong = [name for name, kind in kinds.items() if not isinstance(card.get(name), kind)]
         wrong += ["form"] if card["form"] not in ("whole", "only-new") else []
-    except (OSError, ValueError, AttributeError, KeyError, RecursionError) as error:
+    except (OSError, ValueError, AttributeError, KeyError) as error:
         raise CheckpointError(f"{path} is damaged ({error}); save the model again.") from error
     if wrong:
         raise CheckpointError(f"{path} is damaged: it lacks a usable {', '.join(wrong)}. Save the model again.")

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from infuser.errors import CheckpointError
-from infuser.files import sha256_of, sha256_of_file
+from infuser.files import parse_json, sha256_of, sha256_of_file
 
 SEAL = "digests.json"
 
@@ -35,12 +35,12 @@ def check_seal(folder: Path, advice: str) -> None:
     """Raise CheckpointError that names the first file which is not as it was when the folder was sealed."""
     path = folder / SEAL
     try:
-        content: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        content: dict[str, Any] = parse_json(path, "it")
         files, digest = dict(content["files"]), content["digest"]
         listed = [files, content["sizes"]] if "sizes" in content else files  # the first seals had no sizes
     except FileNotFoundError as error:
         raise CheckpointError(f"{path} is missing, so damage cannot be noticed. {advice}") from error
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise CheckpointError(f"{path} is damaged ({error!r}). {advice}") from error
     if sha256_of(listed) != digest:
         raise CheckpointError(f"{path} is damaged: its list of files has another digest. {advice}")
@@ -73,9 +73,9 @@ def checking_seal(folder: Path, advice: str) -> Iterator[None]:
 def has_sealed_sizes(folder: Path) -> bool:
     """Return whether all files of a sealed folder are there and as long as they were; reads none of them."""
     try:
-        sizes = json.loads((folder / SEAL).read_text(encoding="utf-8"))["sizes"]
+        sizes = parse_json(folder / SEAL, "it")["sizes"]
         return all((folder / name).stat().st_size == size for name, size in sizes.items())
-    except (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError):
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
         return False
 
 

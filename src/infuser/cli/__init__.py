@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Annotated, Any
 
 import typer
@@ -9,6 +10,7 @@ from typer.core import TyperGroup
 
 from infuser.cli import assets, bench, candidates, correlation, gazetteer, graph, linker, relations, vectors
 from infuser.cli.annotate import annotate
+from infuser.cli.console import Warnings, say
 from infuser.cli.demo import demo
 from infuser.cli.diagnose import diagnose
 from infuser.cli.explain import explain
@@ -32,12 +34,15 @@ class _Commands(TyperGroup):
         return super().parse_args(ctx, args)
 
     def invoke(self, ctx: Any) -> Any:
+        library = logging.getLogger("infuser")
+        if not library.handlers:
+            library.addHandler(Warnings())
         try:
             return super().invoke(ctx)
         except (InfuserError, OSError) as error:
             if ctx.params["debug"] or isinstance(error, BrokenPipeError):
                 raise
-            typer.secho(f"Error: {error}", fg="red", err=True)
+            say(f"Error: {error}", style="red", err=True)
             # as usual: 2 for what the caller gave, 1 for what went wrong with it
             raise typer.Exit(2 if isinstance(error, InputError | SourceError | UnknownNameError) else 1) from error
 

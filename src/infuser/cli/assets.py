@@ -6,11 +6,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from infuser import assets
-from infuser.cli.console import say, size_of
+from infuser.cli.console import print_table, say, size_of
 from infuser.cli.options import argument
 from infuser.errors import AssetError
 from infuser.progress import progress_bar
@@ -29,14 +27,13 @@ Name = Annotated[str, argument("Name of the asset, see `infuser assets list`.")]
 @app.command("list")
 def list_assets() -> None:
     """Show every asset: where it comes from, whether it is here, its size and licence."""
-    table = Table(caption=f"cache: {assets.cache_folder()}", caption_justify="left")
-    for heading in ("name", "comes from", "fetched", "licence", "what it is"):
-        table.add_column(heading, overflow="fold")
+    rows = []
     for name, asset in sorted(assets.ASSETS.items()):
         folder = assets.path_of(name)
         fetched = size_of(folder) if asset.is_complete(folder) else "no"
-        table.add_row(name, asset.origin, fetched, asset.licence, asset.description)
-    Console().print(table)
+        rows.append((name, asset.origin, fetched, asset.licence, asset.description))
+    headers = ("name", "comes from", "fetched", "licence", "what it is")
+    print_table(headers, rows, caption=f"cache: {assets.cache_folder()}", left=range(len(headers)))
     say("Get one with: infuser assets fetch NAME")
 
 

@@ -7,14 +7,13 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from rich.console import Console
-
-from infuser.cli.console import loading, resumable, say
+from infuser.cli.console import loading, resumable, say, show
 from infuser.cli.knowledge_options import CacheOptions
 from infuser.cli.options import argument, option
 from infuser.errors import InputError
 from infuser.files import write_whole
 from infuser.progress import progress_bar
+from infuser.terminal import visible
 from infuser.words import counted
 
 if TYPE_CHECKING:
@@ -124,13 +123,13 @@ def show_table(folder: Path, bench: Bench, *, format: str, out: Path | None = No
 
     summary = summarise(bench, read_results(folder, bench))
     if format == "terminal" and out is None:
-        Console().print(terminal_table(summary, metrics=metrics))
+        show(terminal_table(summary, metrics=metrics))
         return
     if format == "html" and out is None:
         raise InputError("A page is better in a file: give --out FILE.html.")
     text = bench_text(summary, format, metrics=metrics, settings={**bench.to_json(), "folder": "."})
     if out is None:
-        print(text)
+        print(visible(text))
     else:
         write_whole(out, text)
         say(f"Wrote {out}")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -11,17 +10,16 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
+
+from infuser.terminal import json_for_programs, visible
+from infuser.terminal import say as say
+from infuser.terminal import show as show
 
 if TYPE_CHECKING:
     from infuser.tables.skipped import Skipped
     from infuser.training import StepReport
-
-
-def say(message: str, *, style: str | None = None, err: bool = False) -> None:
-    """Print one message as it is: no markup, no highlighting, no wrapping."""
-    Console(stderr=err).print(message, style=style, markup=False, highlight=False, soft_wrap=True)
 
 
 def warn(message: str) -> None:
@@ -29,9 +27,19 @@ def warn(message: str) -> None:
     say(message, style="yellow", err=True)
 
 
+class Warnings(logging.Handler):
+    """Prints what the library warns of; its messages may hold names from files."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.WARNING)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        warn(self.format(record))
+
+
 def print_json(value: Any, *, indent: int | None = 1) -> None:
     """Print plain values as JSON, for programs."""
-    print(json.dumps(value, ensure_ascii=False, indent=indent, allow_nan=False))
+    print(json_for_programs(value, indent=indent))
 
 
 def print_table(
@@ -45,15 +53,20 @@ def print_table(
 ) -> None:
     """Print a table; `left` says which columns are left-aligned, `bold` which row stands out."""
     table = Table(
-        title=None if title is None else escape(title),
-        caption=None if caption is None else escape(caption),
+        title=None if title is None else _text(title),
+        caption=None if caption is None else _text(caption),
         title_justify="left",
     )
     for place, header in enumerate(headers):
-        table.add_column(escape(header), justify="left" if place in left else "right")
+        table.add_column(_text(header), justify="left" if place in left else "right", overflow="fold")
     for number, row in enumerate(rows):
-        table.add_row(*(escape(str(cell)) for cell in row), style="bold" if number == bold else None)
-    Console().print(table)
+        table.add_row(*map(_text, row), style="bold" if number == bold else None)
+    show(table)
+
+
+def _text(cell: object) -> Text:
+    """Return a cell as it is written: "[red]" and ":cat:" are names, not markup."""
+    return Text(visible(str(cell)))
 
 
 def with_interval(value: float, ends: Sequence[float] | None) -> str:
@@ -67,8 +80,8 @@ def print_fields(fields: Mapping[str, object], *, title: str | None = None) -> N
         say(title, style="bold")
     table = Table.grid(padding=(0, 2))
     for name, value in fields.items():
-        table.add_row(f"  {name}", f"{value:,}" if type(value) is int else str(value))
-    Console().print(table, markup=False, highlight=False)
+        table.add_row(_text(f"  {name}"), _text(f"{value:,}" if type(value) is int else value))
+    show(table)
 
 
 def print_finding(sentence: str, notes: Iterable[str]) -> None:
@@ -111,7 +124,7 @@ def print_skipped(skipped: Skipped) -> None:
 @contextmanager
 def loading(what: str, *, quiet: bool = False) -> Iterator[Callable[[str, int, int], None]]:
     """Show that something is loaded, without transformers' own warnings; yield a `progress` for what is fetched."""
-    with Console(stderr=True, quiet=quiet).status(f"Loading {what}") as status:
+    with Console(stderr=True, quiet=quiet).status(_text(f"Loading {what}")) as status:
         from transformers.utils import logging as transformers_logging
 
         logging.getLogger("huggingface_hub").setLevel("ERROR")  # it logs every attempt to connect
@@ -119,7 +132,7 @@ def loading(what: str, *, quiet: bool = False) -> Iterator[Callable[[str, int, i
         transformers_logging.set_verbosity_error()  # type: ignore[no-untyped-call]  # fresh heads are expected
 
         def report(message: str, done: int, total: int) -> None:
-            status.update(f"{message} ({done / total:.0%})" if total else message)
+            status.update(_text(f"{message} ({done / total:.0%})" if total else message))
 
         yield report
 

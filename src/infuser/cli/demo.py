@@ -7,10 +7,9 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from rich.console import Console
 from rich.panel import Panel
 
-from infuser.cli.console import loading, print_next_steps, say
+from infuser.cli.console import loading, print_next_steps, say, show
 from infuser.cli.options import option
 from infuser.progress import progress_bar
 
@@ -65,7 +64,7 @@ def demo(
     started = time.perf_counter()
     graph = correlation is None
     what = _WHAT.format(knowledge=_GRAPH if graph else _CORRELATION, method=_TYPES if graph else _KAM)
-    Console().print(Panel(what, title="Infuser demo", title_align="left"))
+    show(Panel(what, title="Infuser demo", title_align="left"))
     say("1/3 Fetching the encoder and WordNet (once; digests are checked) and building the task")
     with loading("libraries") as fetching:
         from infuser.demo import LABELS, Demo
@@ -80,7 +79,7 @@ def demo(
     explanations = job.explain(comparison)
     steps = _next_steps(out, comparison.model(job.arm.name), explanations[0])
     page = job.report(comparison, explanations, steps)
-    Console().print(terminal_table(comparison.statistics))
+    show(terminal_table(comparison.statistics))
     for sentence in comparison.statistics.verdicts:
         say(f"  {sentence}")
     if graph:

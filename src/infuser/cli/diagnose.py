@@ -5,9 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from rich.console import Console
-
-from infuser.cli.console import loading, print_finding, resumable, say, training_progress
+from infuser.cli.console import loading, print_finding, resumable, say, show, training_progress
 from infuser.cli.knowledge_options import CacheOptions
 from infuser.cli.options import argument, option, option_groups
 from infuser.cli.train_output import Coverage
@@ -90,9 +88,9 @@ def _print_diagnosis(found: Diagnosis) -> None:
     if found.comparison is not None:
         from infuser.reports.table import terminal_table
 
-        Console().print(terminal_table(found.comparison))
+        show(terminal_table(found.comparison))
     if found.buckets:
         from infuser.reports.diagnosis_page import bucket_grid
 
         caption = f"{found.metric} by how frequent the rarest entity of a text is"
-        Console().print(bucket_grid(found.buckets).to_terminal(caption=caption))
+        show(bucket_grid(found.buckets).to_terminal(caption=caption))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -16,6 +15,7 @@ from infuser.cli.options import Paths, argument, option
 from infuser.errors import InputError
 from infuser.files import whole_file
 from infuser.progress import progress_bar
+from infuser.terminal import json_for_programs
 
 _T = TypeVar("_T")
 
@@ -30,7 +30,7 @@ def writing(out: Path | None, what: str, n_texts: int | None) -> Iterator[Callab
     with target as file, progress_bar(what, n_texts, unit="texts") as bar:
 
         def write(records: Iterable[dict[str, Any]]) -> None:
-            file.writelines(json.dumps(record, ensure_ascii=False, allow_nan=False) + "\n" for record in records)
+            file.writelines(json_for_programs(record) + "\n" for record in records)
             bar.advance()
 
         yield write

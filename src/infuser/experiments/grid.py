@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, fields
 from functools import partial
@@ -18,7 +17,7 @@ from infuser.experiments.data import Data
 from infuser.experiments.run import run
 from infuser.experiments.run_folder import Results
 from infuser.experiments.settings import ArmEntry, Bench, TaskEntry
-from infuser.files import digest_of, json_of, write_whole
+from infuser.files import digest_of, json_of, parse_json, write_whole
 from infuser.registry import TASKS
 from infuser.stats.metrics import Metric
 from infuser.tasks.base import Task
@@ -294,8 +293,8 @@ def read_settings(folder: Path, name: str = "bench") -> Bench:
         there = ", ".join(sorted(one.stem for one in folder.glob("*.json"))) or "none"
         raise InputError(f"{str(folder)!r} holds no bench called {name!r}. Those it holds: {there}.")
     try:
-        return Bench.from_json(json.loads(path.read_text(encoding="utf-8")))
-    except (ValueError, TypeError, KeyError, RecursionError) as error:
+        return Bench.from_json(parse_json(path, "it"))
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
         raise InputError(f"{path} is damaged ({error!r}). Run the bench again; finished cells stay.") from error
 
 

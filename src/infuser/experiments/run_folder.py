@@ -29,7 +29,7 @@ from typing import TYPE_CHECKING, Any
 from filelock import FileLock, Timeout
 
 from infuser.errors import InputError
-from infuser.files import sha256_of, write_whole
+from infuser.files import parse_json, sha256_of, write_whole
 from infuser.processes import is_first_process
 from infuser.versions import installed_versions
 from infuser.work_folder import WorkFolder, differences, name_differences
@@ -127,9 +127,9 @@ class Results:
             return None
         advice = "Remove it; the cell is then computed again."
         try:
-            result: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+            result: dict[str, Any] = parse_json(path, "it")
             version, of, mark = result["format"], result.get("of"), result.pop("sha256", None)
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise InputError(f"{path} is damaged ({error!r}). {advice}") from error
         if version == 1 and mark is None:  # from before cells had digests
             of, mark = digest, sha256_of(result)

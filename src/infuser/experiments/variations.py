@@ -11,13 +11,13 @@ A part is one of the method's sources, or a part of the method itself: see `PART
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from infuser.errors import InputError
 from infuser.experiments.settings import ArmEntry, Bench, only
+from infuser.files import parse_json
 
 PARTS: dict[str, dict[str, dict[str, Any]]] = {
     "kam": {
@@ -118,8 +118,8 @@ def parse_sweep(over: str) -> tuple[str, list[Any]]:
 
 def _value(written: str) -> Any:
     try:
-        return json.loads(written)
-    except (ValueError, RecursionError):
+        return parse_json(written)
+    except ValueError:
         return written
 
 

@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from infuser.errors import InputError, SourceError
-from infuser.files import whole_file, whole_folder
+from infuser.files import parse_json, whole_file, whole_folder
 from infuser.versions import __version__
 
 BLOCK = 1 << 16
@@ -212,11 +212,12 @@ def check_place(folder: str | Path, kind: str) -> None:
 def _intact(path: Path) -> dict[str, Any] | None:
     """Return what about.json says, or None if it is not what `write_folder` wrote."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = parse_json(path, "it")
         digest = content.pop("digest")
-    except (ValueError, KeyError, AttributeError, TypeError, RecursionError):
+        intact = _digest(_canonical(content)) == digest and "kind" in content
+    except (ValueError, KeyError, AttributeError, TypeError):
         return None
-    return {**content, "digest": digest} if _digest(_canonical(content)) == digest and "kind" in content else None
+    return {**content, "digest": digest} if intact else None
 
 
 def _read_about(folder: Path, kind: str) -> dict[str, Any]:

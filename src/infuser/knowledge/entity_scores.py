@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from infuser.errors import InputError
-from infuser.files import whole_file
+from infuser.files import parse_json, whole_file
 
 KIND = "infuser scores"
 VERSION = 1
@@ -141,12 +141,12 @@ def open_scores(path: str | Path) -> ScoreFile:
     """Return everything that a file of scores holds; InputError if it is not whole."""
     path = Path(path)
     try:
-        content = json.loads(path.read_bytes())
+        content = parse_json(path, "it")
     except OSError as error:
         raise InputError(
             f"The scores {str(path)!r} cannot be read: {error}. `infuser select` writes such a file."
         ) from error
-    except (ValueError, RecursionError) as error:
+    except ValueError as error:
         raise _damaged(path, str(error)) from error
     if not isinstance(content, dict) or content.get("kind") != KIND:
         raise InputError(f'{str(path)!r} is no file of scores: it lacks "kind": "{KIND}". `infuser select` writes one.')

@@ -8,7 +8,6 @@ The encoder is not written, only its digest: weights that were learned on one en
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -18,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import numpy as np
 
 from infuser.errors import CheckpointError, InputError
-from infuser.files import json_of, whole_folder
+from infuser.files import json_of, parse_json, whole_folder
 from infuser.relations.candidates import CandidateRule
 from infuser.relations.classifier import Thresholds, TwoStage
 from infuser.relations.encoders import digest_of_encoder
@@ -148,10 +147,10 @@ def _check_shapes(learned: TwoStage, n_features: int) -> None:
 def _read_card(folder: Path) -> dict[str, Any]:
     """Return the card of a saved model: settings, classes, labels, thresholds."""
     try:
-        card: dict[str, Any] = json.loads((folder / CARD).read_text(encoding="utf-8"))
+        card: dict[str, Any] = parse_json(folder / CARD, "it")
         if (card["kind"], card["version"]) != (_KIND, _VERSION):
             raise ValueError(f"it is {card['kind']!r}, version {card['version']!r}")
-    except (OSError, ValueError, KeyError, TypeError, RecursionError) as error:
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise CheckpointError(
             f"{folder} holds no saved relations ({CARD}: {error}). Fit some: infuser relations fit DATA --out {folder}"
         ) from error
@@ -187,12 +186,12 @@ def load_sources(folder: Path) -> list[Source]:
     from infuser.sources.storage import load_source
 
     try:
-        records = json.loads((folder / _SOURCES).read_text(encoding="utf-8"))
+        records = parse_json(folder / _SOURCES, "it")
         if not isinstance(records, list):
             raise ValueError("it holds no list")
     except FileNotFoundError:
         return []
-    except (OSError, ValueError, RecursionError) as error:
+    except (OSError, ValueError) as error:
         raise CheckpointError(f"{folder / _SOURCES} is damaged ({error}). Name all sources again.") from error
     for record in records:
         if isinstance(record, dict) and "needs" in record:

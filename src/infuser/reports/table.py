@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from infuser.reports.page import table as page_table
 from infuser.stats.comparison import ArmStatistics, signed, signed_range
 from infuser.stats.intervals import Interval
+from infuser.terminal import visible
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -38,11 +39,13 @@ class Grid:
         from rich.table import Table
         from rich.text import Text  # a name such as "[bold]" is a name, not markup
 
-        drawn = Table(title=Text(title) if title else None, caption=Text(caption), caption_justify="left")
+        drawn = Table(
+            title=Text(visible(title)) if title else None, caption=Text(visible(caption)), caption_justify="left"
+        )
         for at, name in enumerate(self.head):
-            drawn.add_column(Text(name), justify="left" if at < self.n_names else "right", no_wrap=at in whole)
+            drawn.add_column(Text(visible(name)), justify="left" if at < self.n_names else "right", no_wrap=at in whole)
         for line in self.body:
-            drawn.add_row(*(Text(cell) for cell in line))
+            drawn.add_row(*(Text(visible(cell)) for cell in line))
         return drawn
 
     def to_markdown(self, notes: Sequence[str] = ()) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -11,6 +10,7 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from infuser.errors import CheckpointError, SourceError
+from infuser.files import parse_json
 from infuser.registry import SOURCES
 from infuser.sources.tagging import TINY, Finding, TaggerSource, has_word, need, owners, tiny_tokenizer, windows
 
@@ -189,8 +189,8 @@ def _refuse_code(folder: Path) -> None:
 
 def _read_json(path: Path) -> Any:
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
+        return parse_json(path, "it")
+    except ValueError as error:
         raise CheckpointError(f"{str(path)!r} cannot be read as JSON: {error}") from error
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from infuser.errors import SourceError
-from infuser.files import json_of
+from infuser.files import json_of, parse_json
 from infuser.knowledge.artifact import Folder
 from infuser.knowledge.vectors.store import KIND, EntityVectors
 from infuser.registry import SOURCES
@@ -249,7 +248,7 @@ class KnowledgeBase:
     @classmethod
     def load(cls, directory: Path) -> Self:
         """Read back what `save` wrote; folders that were named must be there and unchanged."""
-        record = json.loads((directory / _RECORD).read_text(encoding="utf-8"))
+        record = parse_json(directory / _RECORD)
         named = record["vectors"]
         # vectors that were in memory are opened but not named: saved again, they are copied again
         vectors = find_folder(named, "vectors", KIND)["vectors"] if named else EntityVectors.open(directory / "vectors")

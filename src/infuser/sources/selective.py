@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol, Self, runtime_checkable
 
 from infuser.errors import InputError, SourceError
-from infuser.files import json_of, write_whole
+from infuser.files import json_of, parse_json, write_whole
 from infuser.registry import SOURCES
 from infuser.sources.known import Known
 from infuser.sources.sampling import Sampling
@@ -115,7 +115,7 @@ class Selective:
     @classmethod
     def load(cls, directory: Path) -> Self:
         """Read back what `save` wrote."""
-        record = json.loads((directory / _RECORD).read_text(encoding="utf-8"))
+        record = parse_json(directory / _RECORD)
         return cls(load_source(record["source"], directory / "source"), make_strategy(record["strategy"]))
 
     @classmethod

@@ -19,6 +19,7 @@ from infuser.errors import InputError
 from infuser.tables.documents import MarkedDocument, MarkedSpan, StatedRelation, check_pieces
 from infuser.tables.rows import filled_lines
 from infuser.tables.skipped import BadRow, Place
+from infuser.words import whole_number
 
 _MENTION = re.compile(r"(T\S+)\t(\S+) (\d+ \d+(?:;\d+ \d+)*)\t(.*)")
 _RELATION = re.compile(r"R\S+\t(\S+) \S+:(\S+) \S+:(\S+)\s*")
@@ -47,7 +48,8 @@ def _read_pair(file: Path, left_out: Counter[str]) -> MarkedDocument:
         if mention := _MENTION.fullmatch(line):
             if mention[1] in spans:
                 raise BadRow(place, f"has the id {mention[1]!r} a second time", line, advice="Give each its own.")
-            pieces = tuple((int(one.split()[0]), int(one.split()[1])) for one in mention[3].split(";"))
+            written = (tuple(map(whole_number, one.split())) for one in mention[3].split(";"))
+            pieces = tuple((at[0], at[1]) for at in written)
             check_pieces(place, text, pieces, mention[4])
             spans[mention[1]] = MarkedSpan(place, pieces, mention[2], (mention[1],))
         elif relation := _RELATION.fullmatch(line):

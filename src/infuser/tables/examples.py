@@ -12,6 +12,7 @@ from infuser.errors import InputError, did_you_mean
 from infuser.tables.blocks import suffix_of
 from infuser.tables.rows import HEADED, Record, read_records
 from infuser.tables.skipped import BadRow, Place
+from infuser.words import listed
 
 if TYPE_CHECKING:
     from infuser.tables.skipped import Skipped
@@ -127,7 +128,7 @@ def _cell(place: Place, record: Mapping[str, Any], column: str, role: str) -> An
     if column in record:
         return record[column]
     chosen = f"Say which one holds the {role}: --{role}-column NAME, or the task's setting."
-    advice = f"{did_you_mean(column, map(str, record))} Columns: {', '.join(map(str, record))}. {chosen}".lstrip()
+    advice = f"{did_you_mean(column, map(str, record))} Columns: {listed(record)}. {chosen}".lstrip()
     missing = BadRow(place, f"has no column {column!r}", str(dict(record)), advice=advice)
     if suffix_of(place.path) in HEADED:  # then no row of the file has it
         raise InputError(str(missing))

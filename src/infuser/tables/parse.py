@@ -21,6 +21,7 @@ from infuser.errors import InputError
 from infuser.tables.blocks import MARK, Block, open_stream, split_record, wrong_width
 from infuser.tables.quotes import QuotedEnds, line_ends
 from infuser.tables.values import is_unicode
+from infuser.words import one_line
 
 Bad = tuple[int, str, bytes]
 """A row that cannot be read: its number, why, and how it begins."""
@@ -74,8 +75,8 @@ def open_parquet(path: str | Path, source: Any = None, **options: Any) -> Iterat
     try:
         with pq.ParquetFile(source, **options) as file:
             yield file
-    except (pa.ArrowException, OSError) as error:
-        why = str(error).rstrip(".")
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        why = one_line(str(error)).rstrip(".")
         raise InputError(f"{path} cannot be read as Parquet: {why}. Write it again.") from error
 
 

@@ -21,7 +21,7 @@ _INFINITE = re.compile(rb"Inf(?=[\s,\]}])")
 _LONGEST_INT = 4000  # Python refuses to read longer ones
 
 
-def parse_json(
+def parse_objects(
     block: Block, schema: pa.Schema, read_object: Callable[[dict[str, Any]], Sequence[Any]], needed: Iterable[str]
 ) -> Batch:
     """Return the columns of a block with one JSON object per line.

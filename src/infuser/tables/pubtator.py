@@ -21,6 +21,7 @@ from pathlib import Path
 from infuser.tables.documents import MarkedDocument, MarkedSpan, StatedRelation, check_pieces
 from infuser.tables.rows import read_lines
 from infuser.tables.skipped import BadRow, Place, Skipped
+from infuser.words import whole_number
 
 PASSAGE = re.compile(r"([^|\t]+)\|([ta])\|(.*)")
 """The line of a title or an abstract: id, "t" or "a", text."""
@@ -90,7 +91,8 @@ def read_pubtator(path: str | Path, skipped: Skipped | None = None) -> Iterator[
 def _mention(place: Place, text: str, cells: list[str], line: str) -> MarkedSpan:
     if len(cells) < 4 or not all(cells[:4]) or not cells[1].isdecimal():
         raise BadRow(place, f"has a mention without end, words or type, {line[:60]!r}", line, advice=_ADVICE)
-    start, end, words, label, ids, parts = int(cells[0]), int(cells[1]), *cells[2:4], *(*cells[4:6], "", "")[:2]
+    start, end = whole_number(cells[0]), whole_number(cells[1])
+    words, label, ids, parts = [*cells[2:6], "", ""][:4]
     check_pieces(place, text, [(start, end)], words)
     names = re.split(r"[,;|]" if "|" in parts else r"[,;]", ids)
     known = [name for one in names if (name := one.strip()) not in _NO_ID]

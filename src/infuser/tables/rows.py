@@ -7,7 +7,6 @@ A row that cannot be read is an error, or counted where the caller gives a `Skip
 from __future__ import annotations
 
 import hashlib
-import json
 import tomllib
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
@@ -15,6 +14,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from infuser.errors import InputError
+from infuser.files import parse_json
 from infuser.tables.blocks import (
     STDIN,
     Block,
@@ -27,6 +27,7 @@ from infuser.tables.blocks import (
 )
 from infuser.tables.json_lists import json_entries
 from infuser.tables.skipped import BadRow, Place, Skipped
+from infuser.words import listed
 
 Row = tuple[Place, list[Any]]
 """Where a row stands, and its cells."""
@@ -105,10 +106,7 @@ def read_json(path: str | Path) -> Any:
     """Return what a JSON file holds, packed or not."""
     with open_stream(path) as stream:
         raw = stream.read()
-    try:
-        return json.loads(raw)
-    except (ValueError, RecursionError) as error:  # it names line and column
-        raise InputError(f"{path} is not JSON: {error}. Fetch or write it again.") from error
+    return parse_json(raw, str(path))
 
 
 def read_toml(path: Path, what: str) -> dict[str, Any]:
@@ -117,7 +115,7 @@ def read_toml(path: Path, what: str) -> dict[str, Any]:
         return tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as error:
         raise InputError(f"Cannot read the {what} {str(path)!r}: {error.strerror}.") from error
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise InputError(f"{path} is not TOML: {error}.") from error
 
 
@@ -175,14 +173,14 @@ def _named_rows(path: Path, quoted: bool) -> Iterator[Record | BadRow]:
     for block in named_blocks(path, read_blocks(path, format="csv" if quoted else "tsv")):
         names = block.names
         if len(set(names)) < len(names):
-            raise InputError(f"Two columns of {path} have the same name: {', '.join(names)}. Rename one of them.")
+            raise InputError(f"Two columns of {path} have the same name: {listed(names)}. Rename one of them.")
         for row in _block_rows(path, block):
             if isinstance(row, BadRow):
                 yield row
             elif len(row[1]) == len(names):
                 yield row[0], dict(zip(names, row[1], strict=True))
             else:
-                why = f"{wrong_width(len(row[1]), len(names))}: {', '.join(names)}"
+                why = f"{wrong_width(len(row[1]), len(names))}: {listed(names)}"
                 yield BadRow(row[0], why, str(row[1]), advice="A separator inside a cell is often the cause.")
     if not names:
         raise InputError(f"{path} is empty. Its first line names the columns, e.g. text and label.")
@@ -231,9 +229,9 @@ def _json_rows(path: Path) -> Iterator[Row]:
 
 def _parsed(place: Place, text: str | bytes) -> Record | BadRow:
     try:
-        record = json.loads(text)
-    except (ValueError, RecursionError) as error:
-        return BadRow(place, f"is not JSON: {error}", text)
+        record = parse_json(text)
+    except ValueError as error:
+        return BadRow(place, str(error), text)
     return _object(place, record)
 
 

@@ -21,7 +21,7 @@ from infuser.tables.rows import Record, read_lines
 from infuser.tables.skipped import BadRow, Place, Skipped
 from infuser.tasks.base import Example, Split, Task, class_options
 from infuser.tasks.official import dataset_records, find_file, is_datasets_name
-from infuser.words import counted
+from infuser.words import counted, listed
 
 logger = logging.getLogger(__name__)
 
@@ -246,7 +246,7 @@ def tsv_records(path: Path, skipped: Skipped | None = None, header: tuple[str, .
         if names is None:
             names = tuple(cells)
         elif len(cells) != len(names):
-            why = f"{wrong_width(len(cells), len(names))}: {', '.join(names)}"
+            why = f"{wrong_width(len(cells), len(names))}: {listed(names)}"
             BadRow(Place(path, number), why, line, advice=_BROKEN).settle(skipped)
         else:
             yield Place(path, number), dict(zip(names, cells, strict=True))

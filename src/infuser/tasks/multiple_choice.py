@@ -8,6 +8,7 @@ from infuser.registry import TASKS
 from infuser.tables.skipped import BadRow, Place
 from infuser.tasks.base import Example, Split, Task
 from infuser.tasks.official import official_records
+from infuser.words import listed
 
 _HIDDEN = ("", "None", "-1")
 
@@ -70,7 +71,7 @@ class CosmosQa(MultipleChoice):
         answers = [f"answer{label}" for label in self.labels]
         for column in ("context", "question", *answers):
             if not isinstance(record.get(column), str):
-                why = f"has no text in the column {column!r}; its columns are {', '.join(map(str, record))}"
+                why = f"has no text in the column {column!r}; its columns are {listed(record)}"
                 raise BadRow(place, why, record, advice="Compare it with the official files.")
         return record["context"], [f"{record['question']} {record[answer]}" for answer in answers]
 

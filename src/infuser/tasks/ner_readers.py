@@ -130,9 +130,9 @@ def _checked(place: Place, text: str, spans: Any) -> list[Entity]:
         raise BadRow(place, f"has the entities {str(spans)[:60]!r}, not a list", advice=advice)
     entities: list[Entity] = []
     for span in spans:
-        given: list[Any] = (
-            [span.get(name) for name in ("start", "end", "label")] if isinstance(span, dict) else list(span)
-        )
+        given: list[Any] = list(span) if isinstance(span, list | tuple) else []
+        if isinstance(span, dict):
+            given = [span.get(name) for name in ("start", "end", "label")]
         if len(given) != 3 or type(given[0]) is not int or type(given[1]) is not int or not is_unicode(given[2]):
             raise BadRow(place, f"has the entity {str(span)[:60]}", advice=advice)
         start, end, label = given

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
+from infuser.assets.archives import DAMAGE, read_member
 from infuser.errors import InputError
 from infuser.registry import TASKS
 from infuser.stats.answer_scores import exact_match, word_f1
@@ -229,8 +230,8 @@ def _unpacked(path: Path) -> Iterator[tuple[Place, bytes]]:
         with zipfile.ZipFile(path) as archive:
             for name in sorted(archive.namelist()):
                 if name.endswith(".json") and not name.startswith("__MACOSX"):
-                    yield Place(path / name, 1), archive.read(name)
-    except zipfile.BadZipFile as error:
+                    yield Place(path / name, 1), read_member(archive, name)
+    except DAMAGE as error:
         raise InputError(f"{path} is damaged or no zip file: {error}. Download it again.") from error
 
 

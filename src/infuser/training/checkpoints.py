@@ -28,7 +28,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from infuser.errors import CheckpointError, InputError
-from infuser.files import digest_of, whole_folder
+from infuser.files import digest_of, parse_json, whole_folder
 from infuser.seals import check_seal, seal
 
 _PREFIX = "checkpoint-"
@@ -152,12 +152,12 @@ def load_checkpoint(path: Path, made_with: Mapping[str, Any]) -> Checkpoint:
     """Read a checkpoint; raise if its run was made with other settings, data or weights."""
     check_seal(path, "Remove that checkpoint, or start over with resume=False.")
     try:
-        facts: dict[str, Any] = json.loads((path / "state.json").read_text(encoding="utf-8"))
+        facts: dict[str, Any] = parse_json(path / "state.json", "it")
         tensors = {file.stem: load_file(file) for file in sorted(path.glob("*.safetensors"))}
         before: dict[str, Any] = facts["made_with"]
         if not {"run", "finished"} <= set(facts):
             raise ValueError("state.json is incomplete")
-    except (OSError, ValueError, KeyError, TypeError, SafetensorError, RecursionError) as problem:
+    except (OSError, ValueError, KeyError, TypeError, SafetensorError) as problem:
         raise CheckpointError(
             f"Cannot read the checkpoint {path}: {problem!r}. Remove that directory, or start over with resume=False."
         ) from problem

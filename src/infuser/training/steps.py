@@ -19,6 +19,7 @@ from torch.utils.data import DataLoader
 from infuser.errors import InputError
 from infuser.hosts import is_new_weight
 from infuser.progress import progress_bar
+from infuser.terminal import say
 from infuser.types import CollatesPerEpoch
 
 Precision = Literal["no", "bf16", "fp16"]
@@ -217,11 +218,8 @@ def reporter(progress: bool | Callable[[StepReport], None], n_steps: int) -> Ite
 
 def print_steps(report: StepReport) -> None:
     """Print a line to stderr for every twentieth of the steps: progress for log files."""
-    from rich.console import Console
-
     if report.step == report.n_steps or report.step % max(1, report.n_steps // 20) == 0:
-        line = f"step {report.step} of {report.n_steps}: {report.describe()}"
-        Console(stderr=True).print(line, highlight=False, soft_wrap=True)
+        say(f"step {report.step} of {report.n_steps}: {report.describe()}", err=True)
 
 
 def text_lengths(examples: Sequence[Example]) -> list[int] | None:

@@ -6,12 +6,12 @@ have learned from pairs with other rare words than those that its knowledge is a
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from infuser.assets import Progress, fetch
+from infuser.files import parse_json
 from infuser.registry import METHODS
 from infuser.types import Source
 from infuser.viewer.views import InfusedView, SampleText
@@ -26,7 +26,7 @@ def open_default(progress: Progress | None = None) -> InfusedView:
 
     import infuser
 
-    known = json.loads((FOLDER / KNOWLEDGE).read_text(encoding="utf-8"))
+    known = parse_json(FOLDER / KNOWLEDGE)
     infused = infuser.infuse(
         fetch("minilm", progress=progress),
         METHODS[known["method"].pop("kind")](**known["method"]),

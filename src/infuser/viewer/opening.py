@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import islice
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 
 from infuser.errors import InfuserError, InputError
 from infuser.experiments.run_folder import RunFolder, find_model
+from infuser.files import parse_json
 from infuser.hosts.checkpoints import Progress, is_infused
 from infuser.hosts.loading import to_fastest_device
 from infuser.opening import open_infused, open_plain
@@ -82,7 +82,7 @@ def _examples_of_run(folder: Path) -> list[SampleText]:
     run = RunFolder(folder.parent if folder.name == "model" else folder)
     try:
         if not run.record.exists():
-            report = json.loads((run.folder / "report.json").read_text(encoding="utf-8"))
+            report = parse_json(run.folder / "report.json", "it")
             return _short_texts(report["explanations"])
         record = run.read()
         files, made_with = record["files"], record["made_with"]

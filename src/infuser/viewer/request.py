@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import reprlib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 
 from infuser.analysis.explain import Layer
 from infuser.errors import InputError
+from infuser.files import parse_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,8 +30,8 @@ _KNOWN = tuple(field.name for field in fields(ViewRequest))
 def read_body(body: bytes) -> object:
     """Parse a body of JSON."""
     try:
-        return json.loads(body)
-    except (ValueError, RecursionError) as error:  # no JSON, no UTF-8, a number of 5,000 digits; 10,000 brackets
+        return parse_json(body, "it")
+    except InputError as error:
         raise InputError(f"The request is not JSON that can be read ({error}). Send an object with a text.") from error
 
 

@@ -78,9 +78,11 @@ def test_a_short_form_of_what_is_no_mention_stays_what_it_is() -> None:
     assert add_short_forms(text, matches) == (matches, {})
 
 
-def test_many_definitions_in_a_long_text_take_no_time() -> None:
-    text = "acute myocardial infarction (AMI) " * 3000
+@pytest.mark.parametrize("text", ["acute myocardial infarction (AMI) ", "acute myocardial infarction (A{} MI) "])
+def test_many_definitions_in_a_long_text_take_no_time(text: str) -> None:
+    text = "".join(text.format(number) for number in range(3000))
     [matches] = Gazetteer.build(["acute myocardial infarction"]).find([text])
     start = time.process_time()
-    assert len(add_short_forms(text, matches[:50]).mentions) > 3000
-    assert time.process_time() - start < 10
+    found = add_short_forms(text, matches)
+    assert time.process_time() - start < 10  # minutes when every definition was followed to the end of the text
+    assert len(found.mentions) >= len(matches) == 3000

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import re
 import time
+import tracemalloc
 import unicodedata
 
 import pytest
@@ -166,3 +167,27 @@ def test_a_gap_beside_a_sign_does_not_matter_where_loose() -> None:
         "N - acetyl( x )",
     ]
     assert names.find([f"parkinson '{PAIR_BREAK}s disease"], loose=True) == [[]]
+
+
+@pytest.mark.parametrize("overlaps", [False, True])
+def test_names_nested_300_deep_cost_no_more_memory_than_the_text_explains(overlaps: bool) -> None:
+    names = Gazetteer.build([" ".join(["a"] * n) for n in range(1, 300)])
+    text = "a " * 20_000
+    tracemalloc.start()
+    [found] = names.find([text], overlaps=overlaps)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 200 * len(text) * (1 + 16 * overlaps)  # 3 kB and 20 kB per character when all were kept
+    if not overlaps:
+        assert [len(match.names) for match in found] == [1] * 67 and found[0] == (0, 597, (298,))
+        return
+    of_first = [match.names[0] + 1 for match in found if match.start == 0]
+    assert of_first == [*range(1, 17), 299]
+    assert names.lookup("a " * 200) == (199,)
+
+
+def test_words_of_megabytes_are_not_kept_after_their_text() -> None:
+    names = Gazetteer.build(["a b"])
+    for letter in "abcdef":
+        assert names.find([letter * 1_000_000]) == [[]]
+    assert sum(map(len, names._numbers)) < 1000

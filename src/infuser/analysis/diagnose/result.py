@@ -10,7 +10,7 @@ from typing import Any
 from infuser.analysis.explanation import Explanation
 from infuser.errors import InputError
 from infuser.experiments.arm import PLACEBO
-from infuser.files import from_plain
+from infuser.files import from_plain, parse_json
 from infuser.stats.comparison import ArmStatistics, Difference, Verdict, signed_range
 from infuser.stats.intervals import Interval
 
@@ -135,9 +135,9 @@ class Diagnosis:
     def from_json(cls, text: str) -> Diagnosis:
         """Return the diagnosis that `to_json` wrote."""
         try:
-            read = json.loads(text)
+            read = parse_json(text)
             values: dict[str, Any] = {one.name: read[one.name] for one in fields(cls)}
             explanations = [Explanation.from_dict(one) for one in values.pop("explanations")]
             return replace(from_plain(cls, values), explanations=explanations)
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise InputError(f"Not a diagnosis: {error!r}. Give the text that Diagnosis.to_json returned.") from error

@@ -8,7 +8,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from infuser.errors import InputError
-from infuser.files import from_plain, nan_to_null
+from infuser.files import from_plain, nan_to_null, parse_json
 from infuser.words import counted
 
 Features = Literal["attention", "embeddings"]
@@ -219,11 +219,11 @@ class ProbeReport:
     def from_json(cls, text: str) -> ProbeReport:
         """Return the report that `to_json` wrote."""
         try:
-            values: dict[str, Any] = json.loads(text)
+            values: dict[str, Any] = parse_json(text)
             for derived in ("sentence", "sentences", "verdicts", "change"):
                 del values[derived]
             return from_plain(cls, values)
-        except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise InputError(f"Not a probe report: {error!r}. Give the text that ProbeReport.to_json wrote.") from error
 
 

@@ -19,6 +19,7 @@ from infuser.knowledge.candidates.files import checked_row
 from infuser.knowledge.facts import Facts, MentionRow, pack_mentions
 from infuser.tables.rows import filled_lines, json_lines
 from infuser.tables.skipped import Skipped
+from infuser.words import whole_number
 
 _FURTHER = re.compile(r"\s\d+,(?:[01](?:\.\d*)?|\.\d+|\d(?:\.\d+)?[eE]-\d+),")
 """What begins a candidate, id and prior, after a space: a name with it holds another candidate."""
@@ -90,7 +91,7 @@ def _ernie_entities(path: str | Path, skipped: Skipped) -> set[str]:
     announced: int | None = None
     for number, line in filled_lines(path, skipped):
         if number == 1 and line.strip().isdecimal():
-            announced = int(line)
+            announced = whole_number(line.strip())
             continue
         entity, _, place = line.partition("\t")
         if not entity.strip() or not place.strip().isdecimal():

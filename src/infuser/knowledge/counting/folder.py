@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.ipc
 from numpy.typing import NDArray
 
-from infuser.files import whole_file, write_whole
+from infuser.files import parse_json, whole_file, write_whole
 from infuser.knowledge.counting.shapes import Encoded, PackedPairs
 from infuser.knowledge.counting.words import WORDS, Vocabulary, count_words
 from infuser.work_folder import WorkFolder
@@ -80,7 +80,7 @@ class CountingFolder(WorkFolder):
         """Return what is known about a finished block; None if there is none."""
         try:
             with np.load(self._block(number), allow_pickle=False) as arrays:
-                about: dict[str, Any] = json.loads(bytes(arrays["about"]))
+                about: dict[str, Any] = parse_json(bytes(arrays["about"]))
                 return about
         except (OSError, ValueError, KeyError, zipfile.BadZipFile):
             return None
@@ -132,7 +132,12 @@ class CountingFolder(WorkFolder):
 
     def read_run(self, name: str) -> PackedPairs:
         """Return counted pairs, mapped from disk."""
-        return PackedPairs(*(np.load(self.path / f"{name}.{what}.npy", mmap_mode="r") for what in PackedPairs._fields))
+        return PackedPairs(
+            *(
+                np.load(self.path / f"{name}.{what}.npy", mmap_mode="r", allow_pickle=False)
+                for what in PackedPairs._fields
+            )
+        )
 
     def has_run(self, name: str) -> bool:
         """Return whether these pairs are finished."""
@@ -145,7 +150,7 @@ class CountingFolder(WorkFolder):
     def n_runs(self, name: str) -> int | None:
         """Return how many runs the pairs of some blocks are; None if they are not counted yet."""
         path = self.path / f"{name}.json"
-        return int(json.loads(path.read_text())) if path.exists() else None
+        return int(parse_json(path)) if path.exists() else None
 
 
 def _packed(table: pa.Table) -> NDArray[np.uint8]:

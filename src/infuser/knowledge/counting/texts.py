@@ -19,7 +19,7 @@ from infuser.knowledge.counting.corpus import CorpusBlock
 from infuser.knowledge.counting.shapes import Texts
 from infuser.tables.blocks import MARK, Block
 from infuser.tables.parse import SHOWN, Bad, Batch, as_texts, parse_table, rows_one_by_one
-from infuser.tables.parse_json import parse_json
+from infuser.tables.parse_json import parse_objects
 from infuser.tables.quotes import line_ends
 from infuser.tables.skipped import Skipped
 from infuser.tables.values import is_unicode
@@ -42,7 +42,7 @@ def read_texts(found: CorpusBlock, columns: Sequence[str], skipped: Skipped) -> 
         batch = _ended(_parquet_cells(block, columns))
     elif format == "jsonl":
         schema = pa.schema([(name, _TEXT) for name in columns])
-        batch = _ended(parse_json(block, schema, lambda row: [_text(row, name) for name in columns], columns))
+        batch = _ended(parse_objects(block, schema, lambda row: [_text(row, name) for name in columns], columns))
     else:
         batch = _ended(parse_table(block, columns))
     return _keep(batch, found, columns, skipped)

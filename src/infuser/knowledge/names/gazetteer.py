@@ -37,6 +37,8 @@ _GAP = -2  # the number of white space that stands for itself; the piece behind 
 _SIGN = 1 << 40  # added to the number of a piece that is a sign
 _PIECES_AT_ONCE = 200_000
 _MOST_REMEMBERED = 1_000_000
+_LONGEST_REMEMBERED = 100  # characters; a text may be one word of megabytes
+_MOST_NESTED = 16
 
 
 class NameMatch(NamedTuple):
@@ -91,6 +93,9 @@ class Gazetteer:
     def find(self, texts: Sequence[str], *, overlaps: bool = False, loose: bool = False) -> list[list[NameMatch]]:
         """Return the mentions in each text: leftmost-longest and apart, or all of them with `overlaps`.
 
+        Of more than 16 that begin at one place, `overlaps` keeps the 16 shortest and the longest: 300 names, each
+        within the next, would make 300 mentions of every word.
+
         With `loose` a gap beside a sign does not matter: "Parkinson ' s disease" is a mention of "Parkinson's disease".
         """
         found: list[list[NameMatch]] = []
@@ -108,7 +113,7 @@ class Gazetteer:
     def lookup(self, name: str) -> tuple[int, ...]:
         """Return the numbers of the names that this whole string is a mention of."""
         name = name.strip()
-        [mentions] = self.find([name], overlaps=True)
+        [mentions] = self.find([name])
         return next((mention.names for mention in mentions if (mention.start, mention.end) == (0, len(name))), ())
 
     def _find(self, pieces: list[str], borders: list[int], overlaps: bool, loose: bool) -> list[list[NameMatch]]:
@@ -128,9 +133,11 @@ class Gazetteer:
             kept = numbers != _GAP
             numbers, starts, ends = numbers[kept], starts[kept], ends[kept]
         signs = (numbers >= 0) & (numbers & _SIGN != 0)
-        first, last, nodes = self._walk(np.where(signs, numbers ^ _SIGN, numbers), signs if loose else None)
+        plain = np.where(signs, numbers ^ _SIGN, numbers)
+        first, last, nodes = self._walk(plain, signs if loose else None, _MOST_NESTED if overlaps else 0)
         if not overlaps:
-            first, last, nodes = _leftmost_longest(first, last, nodes)
+            apart = _apart(first, last)
+            first, last, nodes = first[apart], last[apart], nodes[apart]
         starts, ends = starts[first], ends[last]
         cuts = np.searchsorted(starts, begins)
         begin = np.repeat(begins[:-1], np.diff(cuts))
@@ -140,20 +147,28 @@ class Gazetteer:
         return [mentions[one:other] for one, other in pairwise(cuts.tolist())]
 
     def _walk(
-        self, numbers: NDArray[np.int64], signs: NDArray[np.bool_] | None
+        self, numbers: NDArray[np.int64], signs: NDArray[np.bool_] | None, n_shortest: int
     ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-        """Return (first piece, last piece, node) of every match, by first piece and then by length.
+        """Return (first piece, last piece, node) of the matches, by first piece and then by length.
 
-        `signs` are the pieces beside which a gap may be missing, or be there for none.
+        Of each first piece these are the `n_shortest` and the longest. `signs` are the pieces beside which a gap may
+        be missing, or be there for none.
         """
         node = self._first[numbers >> 1]
         here = np.flatnonzero(node)
         node = node[here]
         depth = 1
+        # of each piece: how many matches begin there, and the longest of them so far
+        n_matches, longest, its_node = np.zeros((3, len(numbers)), np.int64)
         matches: list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]] = []
         while len(here):
             ends_here = self._ends[node + 1] > self._ends[node]
-            matches.append((here[ends_here], here[ends_here] + (depth - 1), node[ends_here]))
+            first, last, its = here[ends_here], here[ends_here] + (depth - 1), node[ends_here]
+            n_matches[first] += 1
+            longest[first], its_node[first] = last, its
+            short = n_matches[first] <= n_shortest
+            if short.any():
+                matches.append((first[short], last[short], its[short]))
             piece = numbers[here + depth]  # always there: the last piece of all is _NEVER, and no edge has it
             known = piece >= 0
             here, piece = here[known], piece[known]
@@ -164,8 +179,8 @@ class Gazetteer:
                 place[again], leads[again] = self._follow(wanted[again] ^ np.uint64(1))
             here, node = here[leads], place[leads] + 1
             depth += 1
-        if not matches:
-            return (np.zeros(0, np.int64),) * 3
+        longer = np.flatnonzero(n_matches > n_shortest)
+        matches.append((longer, longest[longer], its_node[longer]))
         starts, ends, nodes = (np.concatenate(column) for column in zip(*matches, strict=True))
         order = np.argsort(starts, kind="stable")
         return starts[order], ends[order], nodes[order]
@@ -192,7 +207,8 @@ class _Numbers(dict[str, int]):
             number = key_in(self._vocabulary, fold(word, case=self._case, accents=self._accents))
             if number != _NEVER:
                 number = 2 * number + (word != piece) + (0 if _is_word(word) else _SIGN)
-        self[piece] = number
+        if len(piece) <= _LONGEST_REMEMBERED:
+            self[piece] = number
         return number
 
 
@@ -216,19 +232,15 @@ def _is_gap(white: str) -> bool:
     return len(white) == 1 or len(_LINE_BREAK.findall(white)) < 2
 
 
-def _leftmost_longest(
-    starts: NDArray[np.int64], ends: NDArray[np.int64], nodes: NDArray[np.int64]
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Return the longest match from each place, without those that begin inside an earlier one."""
-    longest = np.flatnonzero(np.append(starts[1:] != starts[:-1], True)) if len(starts) else np.zeros(0, np.int64)
-    starts, ends, nodes = starts[longest], ends[longest], nodes[longest]
+def _apart(starts: NDArray[np.int64], ends: NDArray[np.int64]) -> list[int]:
+    """Return which matches do not begin inside an earlier one that is kept."""
     kept: list[int] = []
     free = 0
     for i, (start, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
         if start >= free:
             kept.append(i)
             free = end + 1
-    return starts[kept], ends[kept], nodes[kept]
+    return kept
 
 
 def _number_pieces(

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
+from collections.abc import Iterator
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 from infuser.knowledge.names.abbreviations import Place, find_abbreviations
@@ -43,8 +43,13 @@ def add_short_forms(text: str, mentions: list[M]) -> WithShortForms[M]:
         return WithShortForms(mentions, {})
     placed = _Places(known)
     long_of: dict[Place, Place] = {}
-    for short, long in defined:
-        for start, end in _occurrences(text, text[slice(*short)], short[0]):
+    defined_again: dict[str, int] = {}
+    followed: list[tuple[Place, Place, int]] = []
+    for short, long in reversed(defined):  # the last definition holds, so each is followed up to the next
+        followed.append((short, long, defined_again.get(text[slice(*short)], len(text))))
+        defined_again[text[slice(*short)]] = short[0]
+    for short, long, stop in reversed(followed):
+        for start, end in _occurrences(text, text[slice(*short)], short[0], stop):
             near = placed.near(start, end)
             if any(place[0] < start or end < place[1] for place in near):
                 continue
@@ -60,30 +65,37 @@ def add_short_forms(text: str, mentions: list[M]) -> WithShortForms[M]:
     return WithShortForms([placed.mentions[place] for place in ordered], long_forms)
 
 
-def _occurrences(text: str, short: str, begin: int) -> list[Place]:
-    """Return where a short form stands as a whole word, from a place on."""
-    return [match.span() for match in re.compile(rf"(?<!\w){re.escape(short)}(?!\w)").finditer(text, begin)]
+def _occurrences(text: str, short: str, begin: int, stop: int) -> Iterator[Place]:
+    """Yield where a short form stands as a whole word, between two places."""
+    start = text.find(short, begin, stop)
+    while start >= 0:
+        end = start + len(short)
+        whole = not any(char.isalnum() or char == "_" for char in text[max(start - 1, 0) : start] + text[end : end + 1])
+        if whole:
+            yield start, end
+        start = text.find(short, end if whole else start + 1, stop)
 
 
 class _Places(Generic[M]):
-    """Mentions by their place, and which of them cover a character."""
+    """Mentions by their place, and which of them cover a stretch of the text."""
 
     def __init__(self, mentions: dict[Place, M]) -> None:
         self.mentions: dict[Place, M] = {}
-        self._covering: dict[int, set[Place]] = defaultdict(set)
+        self._starting: dict[int, set[Place]] = defaultdict(set)
+        self._longest = 0
         for place, mention in mentions.items():
             self.add(place, mention)
 
     def add(self, place: Place, mention: M) -> None:
         self.mentions[place] = mention
-        for char in range(*place):
-            self._covering[char].add(place)
+        self._starting[place[0]].add(place)
+        self._longest = max(self._longest, place[1] - place[0])
 
     def remove(self, place: Place) -> None:
         del self.mentions[place]
-        for char in range(*place):
-            self._covering[char].discard(place)
+        self._starting[place[0]].discard(place)
 
     def near(self, start: int, end: int) -> set[Place]:
         """Return the places of mentions that have a character in common with this stretch."""
-        return {place for char in range(start, end) for place in self._covering.get(char, ())}
+        begins = range(start - self._longest + 1, end)
+        return {place for begin in begins for place in self._starting.get(begin, ()) if place[1] > start}

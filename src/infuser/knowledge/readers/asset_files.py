@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import csv
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from infuser.errors import SourceError
+from infuser.files import parse_json
 
 
 class AssetFiles:
@@ -20,11 +20,11 @@ class AssetFiles:
     def terms(self, name: str) -> list[dict[str, Any]]:
         """Return a JSON list of terms with ids."""
         try:
-            terms = json.loads((self._folder / name).read_bytes())
+            terms = parse_json(self._folder / name, "it")
             if isinstance(terms, list) and all(isinstance(term.get("id"), str) for term in terms):
                 return terms
             why = "not a list of terms with ids"
-        except (OSError, ValueError, AttributeError, RecursionError) as error:
+        except (OSError, ValueError, AttributeError) as error:
             why = str(error)
         raise self.damaged(name, why)
 

@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 
 from infuser.errors import InputError
 from infuser.knowledge.facts import ENTITIES, TRIPLES
+from infuser.words import listed
 
 Kind = Literal["triples", "entities"]
 SCHEMAS: dict[Kind, pa.Schema] = {"triples": TRIPLES, "entities": ENTITIES}
@@ -136,7 +137,7 @@ def _named(columns: tuple[str, ...], where: str, kind: Kind | None, *, header: b
         if set(NEEDED[tried]) <= set(named) <= set(_NAMES[tried]) and len(set(named)) == len(named):
             return Layout(tried, tuple("" if name == "-" else name for name in columns), header)
     raise InputError(
-        f"{where}: columns named {', '.join(columns)} are neither triples ({', '.join(TRIPLES.names)}) nor entities "
+        f"{where}: columns named {listed(columns)} are neither triples ({', '.join(TRIPLES.names)}) nor entities "
         f"({', '.join(ENTITIES.names)}). Use these names, each once, and - for a column that is not read."
     )
 

@@ -18,6 +18,7 @@ from infuser.errors import InputError, MissingExtraError
 from infuser.knowledge.facts import EntityRow, Facts, TripleRow, pack_entities, pack_triples
 from infuser.tables.blocks import Block, open_stream, read_blocks, suffix_of
 from infuser.tables.skipped import BATCH, Skipped
+from infuser.words import one_line
 
 _log = logging.getLogger(__name__)
 
@@ -110,7 +111,7 @@ def _lines(block: Block, parse: Callable[[bytes], Iterator[Any]], path: str | Pa
 
 
 def _why(error: SyntaxError) -> str:
-    return re.sub(r"^Parser error at .*?: ", "", str(error.msg))
+    return one_line(re.sub(r"^Parser error at .*?: ", "", str(error.msg)))
 
 
 @dataclass

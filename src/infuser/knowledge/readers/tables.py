@@ -8,7 +8,6 @@ other; a comma-separated file may quote its cells. A row with the wrong number o
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain, islice
@@ -20,6 +19,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from infuser.errors import InputError
+from infuser.files import parse_json
 from infuser.knowledge.facts import ENTITIES, Facts, in_batches
 from infuser.knowledge.readers.columns import (
     NEEDED,
@@ -34,10 +34,11 @@ from infuser.knowledge.readers.columns import (
 )
 from infuser.tables.blocks import Block, block_behind, read_blocks, split_record, suffix_of
 from infuser.tables.parse import Batch, open_parquet, parse_table, rows_one_by_one
-from infuser.tables.parse_json import parse_json
+from infuser.tables.parse_json import parse_objects
 from infuser.tables.rows import read_json
 from infuser.tables.skipped import BATCH, Skipped
 from infuser.tables.values import is_unicode
+from infuser.words import listed
 
 SUFFIXES = (".tsv", ".txt", ".csv", ".jsonl", ".ndjson", ".json", ".parquet")
 _SAMPLED_ROWS, _SAMPLED_OBJECTS = 100, 1000
@@ -87,7 +88,7 @@ def read_json_lines(path: str | Path, skipped: Skipped, *, kind: Kind | None = N
         found = kind_of(names)
         schema = pa.schema([(key, _wide(SCHEMAS[found].field(ours).type)) for ours, key in names.items()])
         needed = [names[ours] for ours in NEEDED[found] if ours in names]
-        batch = parse_json(block, schema, partial(_cells, names=names, kind=found), needed)
+        batch = parse_objects(block, schema, partial(_cells, names=names, kind=found), needed)
         yield from _facts(batch, tuple(names), found, path, skipped)
 
 
@@ -152,7 +153,7 @@ def _read_parquet(path: str | Path, skipped: Skipped, kind: Kind | None) -> Fact
         found = match_keys(names, kind)
         if found is None:
             raise InputError(
-                f"{path}: the columns {', '.join(names)} do not say which is what. Call them head, relation, tail "
+                f"{path}: the columns {listed(names)} do not say which is what. Call them head, relation, tail "
                 "(and weight) or id, label, aliases, description, types, count."
             )
         done = 0
@@ -208,8 +209,8 @@ def _find_names(block: Block, path: str | Path, kind: Kind | None) -> dict[str, 
     n_objects = 0
     for line in block.data.split(b"\n", _SAMPLED_OBJECTS)[:_SAMPLED_OBJECTS]:
         try:
-            found = json.loads(line)
-        except (ValueError, RecursionError):
+            found = parse_json(line)
+        except ValueError:
             continue
         if isinstance(found, dict):
             n_objects += 1

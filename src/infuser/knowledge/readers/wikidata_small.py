@@ -9,16 +9,16 @@ from Wikidata (semtab2020_round4).
 
 from __future__ import annotations
 
-import json
 import re
 import zipfile
-import zlib
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from infuser.assets.archives import DAMAGE, read_member
 from infuser.errors import SourceError
+from infuser.files import parse_json
 from infuser.knowledge.facts import EntityRow, Facts, TripleRow, pack_entities, pack_mentions, pack_triples
 
 _NAMED = re.compile(r"(?P<name>.*) \((?P<id>[QP]\d+)\)")
@@ -79,9 +79,11 @@ def _tables(folder: Path) -> Iterator[tuple[Any, list[_ColumnGraph]]]:
         try:
             with zipfile.ZipFile(path) as tables, zipfile.ZipFile(beside) as descriptions:
                 for name in tables.namelist():
-                    graphs = _parse(descriptions.read(name), beside)
-                    yield _parse(tables.read(name), path), [_ColumnGraph(graph) for graph in graphs]
-        except (zipfile.BadZipFile, zlib.error, KeyError, OSError) as error:
+                    graphs = _parse(read_member(descriptions, name), beside)
+                    yield _parse(read_member(tables, name), path), [_ColumnGraph(graph) for graph in graphs]
+        except SourceError:
+            raise
+        except (*DAMAGE, OSError) as error:
             raise _damaged(path, str(error)) from error
         found = True
     if not found:
@@ -90,8 +92,8 @@ def _tables(folder: Path) -> Iterator[tuple[Any, list[_ColumnGraph]]]:
 
 def _parse(data: bytes, path: Path) -> Any:
     try:
-        return json.loads(data)
-    except (ValueError, RecursionError) as error:
+        return parse_json(data)
+    except ValueError as error:
         raise _damaged(path, str(error)) from error
 
 

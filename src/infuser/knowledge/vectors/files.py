@@ -13,7 +13,6 @@ cannot be read is an error, since an entity would silently lose it.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -24,9 +23,11 @@ import pyarrow.csv
 from numpy.typing import NDArray
 
 from infuser.errors import InputError
+from infuser.files import parse_json
 from infuser.knowledge.vectors.store import EntityVectors, VectorBatch, write_vectors
 from infuser.progress import ProgressBar, progress_bar
 from infuser.tables.blocks import read_blocks
+from infuser.words import whole_number
 
 _REAL = ("F64", "F32", "F16", "BF16")
 _AT_ONCE = 16_384
@@ -85,7 +86,7 @@ def read_ids(path: str | Path) -> list[str]:
         del cells[0]
     if not all(len(row) == 2 and row[1].strip().isdecimal() for row in cells):
         return [row[0].strip() for row in cells]
-    numbers = np.array([int(row[1]) for row in cells])
+    numbers = np.array([whole_number(row[1].strip()) for row in cells])
     order = np.argsort(numbers, kind="stable")
     wrong = np.flatnonzero(numbers[order] != np.arange(len(order)))
     if len(wrong):
@@ -125,7 +126,7 @@ def _header(lines: list[_Line]) -> tuple[int, int] | None:
     cells = lines[0].text.split() if lines else []
     if len(cells) != 2 or not all(cell.isdigit() for cell in cells):
         return None
-    n_rows, dim = int(cells[0]), int(cells[1])
+    n_rows, dim = whole_number(cells[0]), whole_number(cells[1])
     return (n_rows, dim) if len(lines) == 1 or len(lines[1].text.split()) >= dim else None
 
 
@@ -247,8 +248,8 @@ def _matrix(path: str | Path, file: Any, wanted: str | None) -> Any:
 
 def _metadata_ids(path: str | Path, metadata: dict[str, str]) -> list[str]:
     try:
-        ids = json.loads(metadata.get("ids", ""))
-    except (ValueError, RecursionError):
+        ids = parse_json(metadata.get("ids", ""))
+    except ValueError:
         ids = None
     if not isinstance(ids, list) or not all(isinstance(id, str) for id in ids):
         raise InputError(

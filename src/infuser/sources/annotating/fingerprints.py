@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from infuser.assets import ASSETS
+from infuser.files import parse_json
 from infuser.knowledge.artifact import kind_of
 from infuser.sources import KnowledgeBase, Selective
 from infuser.sources.annotating.files import canonical, digest
@@ -102,7 +103,7 @@ def _content(path: Path) -> str:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()
     if kind_of(path) is not None:  # one of ours carries its digest
-        return str(json.loads((path / "about.json").read_text(encoding="utf-8")).get("digest"))
+        return str(parse_json(path / "about.json", "it").get("digest"))
     files = sorted(Path(folder) / name for folder, _, names in os.walk(path) for name in names)
     return digest(canonical([[str(file.relative_to(path)), _content(file)] for file in files if file.is_file()]))
 

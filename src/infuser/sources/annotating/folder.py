@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from infuser.errors import InputError, SourceError
-from infuser.files import write_whole
+from infuser.files import parse_json, write_whole
 from infuser.knowledge.artifact import damaged
 from infuser.sources.annotating.files import canonical, digest
 from infuser.sources.annotating.shards import FOUND, Shard
@@ -39,9 +39,9 @@ def read_about(folder: Path) -> dict[str, Any]:
         )
         raise SourceError(f"{str(folder)!r} is no folder of annotations: {left}.")
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = parse_json(path, "it")
         found = content.pop("digest")
-    except (ValueError, KeyError, AttributeError, TypeError, RecursionError) as error:
+    except (ValueError, KeyError, AttributeError, TypeError) as error:
         raise damaged(path) from error
     if found != digest(canonical(content)):
         raise damaged(path)
@@ -111,7 +111,7 @@ class AnnotationFolder(WorkFolder):
             found = {n: Shard.from_json(n, values) for n, values in enumerate(read_about(self.path)["shards"])}
         for path in self.path.glob(_SHARDS):
             with suppress(ValueError, KeyError, TypeError):
-                values = json.loads(path.read_bytes())
+                values = parse_json(path, "it")
                 found[values["number"]] = Shard.from_json(values["number"], values)
         return {number: shard for number, shard in found.items() if self._is_whole(shard)}
 
