@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+import torch
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from infuser.errors import HostError, InputError, SourceError
 from infuser.hosts import anatomy_of, answering, is_new_weight
+from infuser.hosts.answers import pool
 from infuser.hosts.loading import load_model, load_tokenizer, longest_input
 from infuser.methods import Kam
 from infuser.methods.together import as_method, methods_of, name_of
 from infuser.saving import load_parts, restore, save_parts
 from infuser.signals import Collator
 from infuser.signals.candidates import bases_among
+from infuser.signals.switching import switching_off
 from infuser.types import MAX_TYPES, GivesUpBases, HasBases, Method, Source, Vocabulary, WritesText
 
 
@@ -35,7 +39,7 @@ class Infused:
     base: str | None = None
     """The hub id or directory that the host came from."""
     _collators: dict[object, Collator] = field(default_factory=dict, init=False, repr=False, compare=False)
-    """The collator of `batch`, by the state of the tokenizer it was made for."""
+    """The collator of `batch`, by the state of the tokenizer and the encoder it was made for."""
 
     def collator(self, **options: Any) -> Collator:
         """Return a data collator for `DataLoader` and `Trainer`: examples with text, pair and label in, batch out."""
@@ -43,7 +47,14 @@ class Infused:
         methods = methods_of(self.method)
         options.setdefault("writer", next((one for one in methods if isinstance(one, WritesText)), None))
         options.setdefault("tensors", not all(isinstance(one, WritesText) for one in methods))
-        return Collator(self.tokenizer, self.sources, vocabulary=self.vocabulary, **options)
+        return Collator(self.tokenizer, self.sources, vocabulary=self.vocabulary, encoder=id(self._encoder), **options)
+
+    @property
+    def _encoder(self) -> PreTrainedModel:
+        """The encoder below the head, also where PEFT stands around the model."""
+        model: Any = self.model
+        encoder: PreTrainedModel = getattr(model, "get_base_model", lambda: model)().base_model
+        return encoder
 
     def batch(self, texts: Sequence[Any], pairs: Sequence[Any] | None = None) -> dict[str, Tensor]:
         """Return token tensors and knowledge for these texts, on the model's device, ready for the model."""
@@ -52,7 +63,8 @@ class Infused:
 
     def _batch_collator(self) -> Collator:
         """Return the collator of earlier calls, or a new one if the tokenizer was changed since."""
-        state = (longest_input(self.model, self.tokenizer), len(self.tokenizer), self.tokenizer.pad_token)
+        tokenizer = self.tokenizer
+        state = (longest_input(self.model, tokenizer), len(tokenizer), tokenizer.pad_token, id(self._encoder))
         collator = self._collators.get(state)
         if collator is None:
             self._collators.clear()
@@ -61,10 +73,46 @@ class Infused:
 
     def encode(self, texts: Sequence[str], pairs: Sequence[str] | None = None) -> Tensor:
         """Return the last hidden states (batch, seq, hidden), without dropout."""
-        encoder: Any = self.model.base_model
+        encoder: Any = self._encoder
         with answering(encoder):
             states: Tensor = encoder(**self.batch(texts, pairs)).last_hidden_state
         return states
+
+    def embed(
+        self,
+        texts: Sequence[str],
+        *,
+        pooling: Literal["mean", "cls"] = "mean",
+        normalize: bool = True,
+        batch_size: int = 32,
+    ) -> Tensor:
+        """Return one vector per text (texts, hidden): the mean of its tokens' last states, or the state of the first.
+
+        `normalize` gives them the length 1. Texts of similar length are read together, `batch_size` at once.
+        """
+        if isinstance(texts, str):
+            raise InputError("embed takes a list of texts, not one string: infused.embed([text]).")
+        if pooling not in ("mean", "cls"):
+            raise InputError(f"pooling is {pooling!r}; it can be 'mean' or 'cls'.")
+        encoder: Any = self._encoder
+        vectors = torch.zeros(len(texts), encoder.config.hidden_size, dtype=encoder.dtype, device=encoder.device)
+        order = sorted(range(len(texts)), key=lambda place: len(texts[place]))
+        with answering(encoder):
+            for start in range(0, len(texts), batch_size):
+                places = order[start : start + batch_size]
+                batch = self.batch([texts[place] for place in places])
+                states = encoder(**batch).last_hidden_state  # (batch, seq, hidden)
+                vectors[places] = pool(states, batch["attention_mask"], pooling)
+        return torch.nn.functional.normalize(vectors, dim=-1) if normalize else vectors
+
+    def disabled(self, *sources: str | int) -> AbstractContextManager[None]:
+        """Switch sources off within a `with` block, by name ("graph") or place (0); without any named, all of them.
+
+        Inside the block this thread's batches and calls of the model read as if the source had found nothing; without
+        any source left, the model answers as the plain one. Blocks can be nested. What the method `Text` wrote into a
+        batch before the block stays in it.
+        """
+        return switching_off(id(self._encoder), self.sources, sources)
 
     def without(self, base: str) -> Infused:
         """Take one knowledge base out of the model and return what is left; the others stay where they are."""
