@@ -15,14 +15,14 @@ _NAMES = {
     "infuser.errors": ["InfuserError"],
     "infuser.experiments.arm": ["Arm"],
     "infuser.experiments.data": ["Data"],
-    "infuser.infused": ["Infused", "infuse", "load"],
+    "infuser.infused": ["Infused", "from_pretrained", "infuse", "load"],
     "infuser.knowledge.vectors.store": ["EntityVectors"],
     "infuser.linking.inference": ["find_mentions"],
     "infuser.linking.mentions": ["Mention", "ScoredCandidate"],
     "infuser.methods": ["Ernie", "Kam", "Kar", "Types"],
     "infuser.methods.spectral": ["Spectral"],
     "infuser.signals": ["Collator"],
-    "infuser.sources": ["Candidates", "Correlation", "Entities", "Graph", "KnowledgeBase", "Phrases"],
+    "infuser.sources": ["Candidates", "Correlation", "Entities", "Graph", "KnowledgeBase"],
     "infuser.tasks.base": ["Task"],
     "infuser.training": ["Evaluation", "Scores", "StepReport", "TrainResult", "TrainSettings", "evaluate", "train"],
     "infuser.types": ["Annotations", "Candidate", "Link", "Method", "Source", "Span", "Term", "Vocabulary"],
@@ -34,6 +34,7 @@ _MOVED = {
     "AttentionRelations": "infuser.relations.model",
     "Known": "infuser.sources",
     "METHODS": "infuser.registry",
+    "Phrases": "infuser.sources",
     "RelationText": "infuser.relations.examples",
     "SOURCES": "infuser.registry",
     "Sampling": "infuser.sources",
@@ -52,6 +53,7 @@ if TYPE_CHECKING:
     from infuser.experiments.arm import Arm as Arm
     from infuser.experiments.data import Data as Data
     from infuser.infused import Infused as Infused
+    from infuser.infused import from_pretrained as from_pretrained
     from infuser.infused import infuse as infuse
     from infuser.infused import load as load
     from infuser.knowledge.vectors.store import EntityVectors as EntityVectors
@@ -69,7 +71,6 @@ if TYPE_CHECKING:
     from infuser.sources import Entities as Entities
     from infuser.sources import Graph as Graph
     from infuser.sources import KnowledgeBase as KnowledgeBase
-    from infuser.sources import Phrases as Phrases
     from infuser.tasks.base import Task as Task
     from infuser.training import Evaluation as Evaluation
     from infuser.training import Scores as Scores

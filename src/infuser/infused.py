@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -16,8 +17,10 @@ from infuser.errors import HostError, InputError, SourceError
 from infuser.hosts import anatomy_of, answering, is_new_weight
 from infuser.hosts.answers import pool
 from infuser.hosts.loading import load_model, load_tokenizer, longest_input
+from infuser.hub import download, upload
 from infuser.methods import Kam
 from infuser.methods.together import as_method, methods_of, name_of
+from infuser.model_card import write_model_card
 from infuser.saving import load_parts, restore, save_parts
 from infuser.signals import Collator
 from infuser.signals.candidates import bases_among
@@ -38,6 +41,10 @@ class Infused:
     """The types and relations that the model distinguishes, as its sources declared them when it was infused."""
     base: str | None = None
     """The hub id or directory that the host came from."""
+    licenses: Mapping[str, str] = field(default_factory=dict)
+    """Licences for the model card: of the "model", its "host" and its sources, by their names."""
+    comparison: str | None = field(default=None, repr=False)
+    """The table of the comparison that the model comes from, in Markdown; the model card shows it."""
     _collators: dict[object, Collator] = field(default_factory=dict, init=False, repr=False, compare=False)
     """The collator of `batch`, by the state of the tokenizer and the encoder it was made for."""
 
@@ -158,8 +165,19 @@ class Infused:
         """Count the weights that the method added."""
         return sum(weight.numel() for name, weight in self.model.named_parameters() if is_new_weight(name))
 
-    def save(self, directory: str | Path, *, only_new: bool = False) -> None:
-        """Write everything that `infuser.load` needs; with `only_new`, all but the base checkpoint's own weights."""
+    def save(
+        self,
+        directory: str | Path,
+        *,
+        only_new: bool = False,
+        portable: bool = False,
+        licenses: Mapping[str, str] | None = None,
+    ) -> None:
+        """Write everything that `infuser.load` needs; with `only_new`, all but the base checkpoint's own weights.
+
+        `portable` takes built folders along that sources name by path, so that the directory works on another machine;
+        they are hard-linked where the disk allows it. `licenses` are added to those that the model has.
+        """
         save_parts(
             Path(directory),
             self.model,
@@ -169,7 +187,43 @@ class Infused:
             self.vocabulary,
             base=self.base,
             only_new=only_new,
+            portable=portable,
+            licenses={**self.licenses, **(licenses or {})},
+            comparison=self.comparison,
         )
+
+    save_pretrained = save
+
+    def push_to_hub(
+        self,
+        repo_id: str,
+        *,
+        private: bool | None = None,
+        licenses: Mapping[str, str] | None = None,
+        token: str | bool | None = None,
+        revision: str | None = None,
+        commit_message: str = "Upload an infused model",
+        endpoint: str | None = None,
+    ) -> str:
+        """Save the whole model with all its knowledge, upload it to the Hugging Face hub, and return its address.
+
+        The repository is made if it is missing; None leaves it to the hub's settings whether it is private. What
+        sources read is published with the model: say under which `licenses` it stands. Sources that hold code of yours
+        do not come along.
+        """
+        with tempfile.TemporaryDirectory() as folder:
+            place = Path(folder) / "model"
+            self.save(place, portable=True, licenses=licenses)
+            write_model_card(place, name=repo_id)
+            return upload(
+                place,
+                repo_id,
+                private=private,
+                token=token,
+                revision=revision,
+                commit_message=commit_message,
+                endpoint=endpoint,
+            )
 
     def detach(self) -> PreTrainedModel:
         """Take the method out again and return the plain host."""
@@ -247,4 +301,31 @@ def load(directory: str | Path, *, sources: Sequence[Source] | None = None, base
     `sources` replaces the saved ones (needed for those that hold code of yours); `base` says where the base checkpoint
     of the small form lies now, if it has moved.
     """
-    return Infused(*load_parts(Path(directory), sources=sources, base=base))
+    return Infused(**load_parts(Path(directory), sources=sources, base=base))
+
+
+def from_pretrained(
+    id_or_directory: str | Path,
+    *,
+    sources: Sequence[Source] | None = None,
+    base: str | None = None,
+    revision: str | None = None,
+    token: str | bool | None = None,
+    cache_dir: str | Path | None = None,
+    local_files_only: bool = False,
+    endpoint: str | None = None,
+) -> Infused:
+    """Return an infused model of the Hugging Face hub, or of a directory that `Infused.save` wrote.
+
+    Of a repository only the files are fetched that its list of digests names, and the knowledge that came along; no
+    code of it is run. `sources` and `base` are those of `load`.
+    """
+    directory = download(
+        id_or_directory,
+        revision=revision,
+        token=token,
+        cache_dir=cache_dir,
+        local_files_only=local_files_only,
+        endpoint=endpoint,
+    )
+    return load(directory, sources=sources, base=base)

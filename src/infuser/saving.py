@@ -1,10 +1,11 @@
 """Save and load an infused model: safetensors and JSON, whole or only what is new.
 
     out/infuser.json            method, settings, sources, head, base checkpoint
-    out/digests.json            the SHA-256 of all files, see `seals`
+    out/digests.json            the SHA-256 of all files but README.md and built knowledge, see `seals`
+    out/README.md               the model card
     out/knowledge.safetensors   the new weights
     out/config.json, model.safetensors, tokenizer...   the host, as transformers writes it (whole form only)
-    out/sources/                what sources store of their own
+    out/sources/                what sources store of their own, and folders that came along, see `packing`
 
 The whole form is a plain checkpoint too: transformers loads it without us, and without knowledge.
 """
@@ -27,14 +28,23 @@ from torch import Tensor
 from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from infuser.errors import CheckpointError, UnknownNameError
-from infuser.files import json_of, whole_folder
+from infuser.files import json_of, sha256_of, sha256_of_file, whole_folder
 from infuser.hosts import is_new_weight, plain_config, plain_state
 from infuser.hosts.anatomy import NEW
 from infuser.hosts.checkpoints import CARD
 from infuser.hosts.loading import load_tokenizer, save_tokenizer, settle
 from infuser.methods.together import describe
+from infuser.model_card import (
+    check_licenses,
+    hub_id,
+    read_comparison,
+    versions_of_packages,
+    write_model_card,
+)
 from infuser.registry import METHODS
 from infuser.seals import checking_seal, seal
+from infuser.sources.naming import source_names
+from infuser.sources.packing import INSIDE, packing, unpacking
 from infuser.sources.storage import load_source, save_source
 from infuser.types import Method, Source, Vocabulary
 from infuser.versions import __version__
@@ -53,6 +63,9 @@ def save_parts(
     *,
     base: str | None,
     only_new: bool,
+    portable: bool,
+    licenses: Mapping[str, str],
+    comparison: str | None,
 ) -> None:
     """Write the parts of an infused model into a temporary directory, then put it in place in one step."""
     directory = directory.resolve()
@@ -60,20 +73,50 @@ def save_parts(
         raise CheckpointError(f"{directory} is a file; save into a new or empty directory.")
     if directory.exists() and not (directory / CARD).exists() and any(directory.iterdir()):
         raise CheckpointError(f"{directory} holds other files; save into a new or empty directory.")
-    settings = describe(method)
+    settings, names = describe(method), source_names(sources)
+    licenses = check_licenses(licenses, names)
     with whole_folder(directory) as draft, plain_config(model):
+        records, knowledge = _save_sources(sources, names, draft / "sources", portable=portable)
+        origin = _save_weights(model, base, draft, only_new=only_new)
+        if portable and not only_new and hub_id(base) is None:  # a path says nothing elsewhere
+            origin = {"id": None, "name": Path(base).name if base else None}
         card = {
             "infuser": __version__,
             "form": "only-new" if only_new else "whole",
             "method": {"name": settings.pop("kind"), "settings": settings},
             **dataclasses.asdict(vocabulary),
             "model": type(model).__name__,
-            "sources": [save_source(source, draft / "sources" / str(i)) for i, source in enumerate(sources)],
-            "base": _save_weights(model, base, draft, only_new=only_new),
+            "sources": records,
+            "knowledge": knowledge,
+            "licenses": licenses,
+            "base": origin,
+            "versions": versions_of_packages(),
         }
         save_tokenizer(tokenizer, draft)
         (draft / CARD).write_text(json_of(card), encoding="utf-8")
-        seal(draft)
+        write_model_card(draft, comparison=comparison)
+        seal(draft, apart=[draft / "sources" / INSIDE])
+
+
+def _save_sources(
+    sources: Sequence[Source], names: Sequence[str], folder: Path, *, portable: bool
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Write the sources; return a record of each, and name, digest and size of what each knows."""
+    records, knowledge = [], []
+    for place, source in enumerate(sources):
+        with packing(folder, portable=portable) as packed:
+            record = save_source(source, folder / str(place))
+        records.append(record)
+        files = {path.name: path for path in sorted((folder / str(place)).rglob("*")) if path.is_file()}
+        digests = [one["digest"] for one in packed.named] or [sha256_of_file(path) for path in files.values()]
+        n_bytes = sum(one["bytes"] for one in packed.named) + sum(path.stat().st_size for path in files.values())
+        facts: dict[str, Any] = {"name": names[place]}
+        if "needs" not in record:
+            facts["digest"] = digests[0] if len(digests) == 1 else sha256_of(digests or record)
+            facts["bytes"] = n_bytes or len(json_of(record["settings"]))
+            facts["inside"] = all(one["inside"] for one in packed.named)
+        knowledge.append(facts)
+    return records, knowledge
 
 
 def _save_weights(model: PreTrainedModel, base: str | None, draft: Path, *, only_new: bool) -> dict[str, str | None]:
@@ -103,18 +146,16 @@ def _save_weights(model: PreTrainedModel, base: str | None, draft: Path, *, only
     return about
 
 
-def load_parts(
-    directory: Path, *, sources: Sequence[Source] | None, base: str | None
-) -> tuple[PreTrainedModel, Method, PreTrainedTokenizerBase, tuple[Source, ...], Vocabulary, str | None]:
-    """Read back model, method, tokenizer, sources, vocabulary, base; or raise an error that names the broken part."""
+def load_parts(directory: Path, *, sources: Sequence[Source] | None, base: str | None) -> dict[str, Any]:
+    """Read back model, method, tokenizer, sources, ... by name; or raise an error that names the broken part."""
     card = _read_card(directory)
-    with checking_seal(directory, "Save the model again."):
+    with checking_seal(directory, "Save the model again."), unpacking(directory / "sources"):
         return _load_parts(card, directory, sources, base)
 
 
 def _load_parts(
     card: dict[str, Any], directory: Path, sources: Sequence[Source] | None, base: str | None
-) -> tuple[PreTrainedModel, Method, PreTrainedTokenizerBase, tuple[Source, ...], Vocabulary, str | None]:
+) -> dict[str, Any]:
     if sources is not None and len(sources) != len(card["sources"]):
         raise CheckpointError(
             f"{directory} was saved with {len(card['sources'])} sources, but {len(sources)} were given to load()."
@@ -141,7 +182,16 @@ def _load_parts(
     method.attach(model, sources=sources, vocabulary=vocabulary)
     _fill(model, new, directory / _NEW)
     model.train(False)
-    return model, method, load_tokenizer(str(directory)), tuple(sources), vocabulary, origin
+    return {
+        "model": model,
+        "method": method,
+        "tokenizer": load_tokenizer(str(directory)),
+        "sources": tuple(sources),
+        "vocabulary": vocabulary,
+        "base": origin,
+        "licenses": card.get("licenses", {}),
+        "comparison": read_comparison(directory),
+    }
 
 
 def restore(model: PreTrainedModel, checkpoint: Path) -> None:

@@ -16,6 +16,7 @@ from typing import Any, ClassVar, Self
 from infuser.errors import SourceError, UnknownNameError
 from infuser.knowledge.artifact import Folder
 from infuser.registry import SOURCES
+from infuser.sources.packing import check_portable, pack, unpack
 from infuser.types import Annotations, SavesFiles, SavesSettings, Source
 
 _AGAIN = "Pass the sources again: infuser.load(..., sources=[...])."
@@ -55,15 +56,18 @@ def settings_of(source: object) -> dict[str, Any]:
 
 def name_folder(settings: Mapping[str, Any], field: str, kind: str) -> dict[str, Any]:
     """Return settings whose `field` is a built folder, together with the digest of its content."""
-    return {**settings, field: str(settings[field]), "digest": Folder(settings[field], kind).digest}
+    folder = Folder(settings[field], kind)
+    place = pack(folder, kind)
+    return {**settings, field: place.pop("path"), **place, "digest": folder.digest}
 
 
 def find_folder(settings: Mapping[str, Any], field: str, kind: str) -> dict[str, Any]:
     """Return settings that `name_folder` made, once the folder is found and holds the same; others as they are."""
     found = dict(settings)
     digest = found.pop("digest", None)
+    inside = found.pop("inside", False)
     if digest is not None:
-        folder = Folder(found[field], kind)
+        folder = Folder(unpack(found[field]) if inside else found[field], kind)
         if folder.digest != digest:
             raise SourceError(
                 f"the {kind} folder {str(folder.path)!r} holds something else now than when it was saved. Build it "
@@ -86,7 +90,7 @@ class SettingsState:
 
 
 class FolderSource(SettingsState):
-    """Mixin of sources that may read a built folder: it is saved by path and digest, not copied."""
+    """Mixin of sources that may read a built folder: it is saved by path and digest, or taken along (see `packing`)."""
 
     folder: ClassVar[tuple[str, str]]
     """The field that may name the folder, and the kind of folder."""
@@ -121,6 +125,7 @@ def save_source(source: Source, directory: Path) -> dict[str, Any]:
         return {"name": name, "files": True}
     try:
         settings = _plain(source.to_json() if isinstance(source, SavesSettings) else settings_of(source), "it")
+        check_portable(settings)
     except SourceError as error:
         return {"name": name, "needs": str(error)}
     return {"name": name, "settings": settings}
