@@ -199,3 +199,15 @@ def test_a_source_among_several_is_off_for_its_terms_too() -> None:
     with infused.disabled(1):
         torch.testing.assert_close(states(infused, batch), silent(infused, 1), atol=1e-12, rtol=0)
         assert "knowledge_terms" not in infused.batch(TEXTS)
+
+
+@pytest.mark.parametrize("names", [(), ("places",)])
+def test_a_base_that_is_off_links_nothing(names: tuple[str, ...]) -> None:
+    infused = infuse_tiny("bert", method="kar")
+    told = infuser.find_mentions(infused, TEXTS)
+    assert {one.base for of_text in told for one in of_text} == {"places", "things"}
+    with infused.disabled(*names):
+        found = infuser.find_mentions(infused, TEXTS)
+    left = {one.base for of_text in found for one in of_text}
+    assert left == ({"things"} if names else set())
+    assert infuser.find_mentions(infused, TEXTS) == told

@@ -15,12 +15,13 @@ _NAMES = {
     "infuser.errors": ["InfuserError"],
     "infuser.experiments.arm": ["Arm"],
     "infuser.experiments.data": ["Data"],
-    "infuser.infused": ["Infused", "from_pretrained", "infuse", "load"],
+    "infuser.infused": ["Infused", "infuse", "load"],
     "infuser.knowledge.vectors.store": ["EntityVectors"],
     "infuser.linking.inference": ["find_mentions"],
     "infuser.linking.mentions": ["Mention", "ScoredCandidate"],
     "infuser.methods": ["Ernie", "Kam", "Kar", "Types"],
     "infuser.methods.spectral": ["Spectral"],
+    "infuser.opening": ["from_pretrained"],
     "infuser.signals": ["Collator"],
     "infuser.sources": ["Candidates", "Correlation", "Entities", "Graph", "KnowledgeBase"],
     "infuser.tasks.base": ["Task"],
@@ -53,7 +54,6 @@ if TYPE_CHECKING:
     from infuser.experiments.arm import Arm as Arm
     from infuser.experiments.data import Data as Data
     from infuser.infused import Infused as Infused
-    from infuser.infused import from_pretrained as from_pretrained
     from infuser.infused import infuse as infuse
     from infuser.infused import load as load
     from infuser.knowledge.vectors.store import EntityVectors as EntityVectors
@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from infuser.methods import Kar as Kar
     from infuser.methods import Types as Types
     from infuser.methods.spectral import Spectral as Spectral
+    from infuser.opening import from_pretrained as from_pretrained
     from infuser.signals import Collator as Collator
     from infuser.sources import Candidates as Candidates
     from infuser.sources import Correlation as Correlation

@@ -17,7 +17,7 @@ from infuser.errors import HostError, InputError, SourceError
 from infuser.hosts import anatomy_of, answering, is_new_weight
 from infuser.hosts.answers import pool
 from infuser.hosts.loading import load_model, load_tokenizer, longest_input
-from infuser.hub import download, upload
+from infuser.hub import upload
 from infuser.methods import Kam
 from infuser.methods.together import as_method, methods_of, name_of
 from infuser.model_card import write_model_card
@@ -302,30 +302,3 @@ def load(directory: str | Path, *, sources: Sequence[Source] | None = None, base
     of the small form lies now, if it has moved.
     """
     return Infused(**load_parts(Path(directory), sources=sources, base=base))
-
-
-def from_pretrained(
-    id_or_directory: str | Path,
-    *,
-    sources: Sequence[Source] | None = None,
-    base: str | None = None,
-    revision: str | None = None,
-    token: str | bool | None = None,
-    cache_dir: str | Path | None = None,
-    local_files_only: bool = False,
-    endpoint: str | None = None,
-) -> Infused:
-    """Return an infused model of the Hugging Face hub, or of a directory that `Infused.save` wrote.
-
-    Of a repository only the files are fetched that its list of digests names, and the knowledge that came along; no
-    code of it is run. `sources` and `base` are those of `load`.
-    """
-    directory = download(
-        id_or_directory,
-        revision=revision,
-        token=token,
-        cache_dir=cache_dir,
-        local_files_only=local_files_only,
-        endpoint=endpoint,
-    )
-    return load(directory, sources=sources, base=base)

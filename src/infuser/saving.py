@@ -28,7 +28,7 @@ from torch import Tensor
 from transformers import PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from infuser.errors import CheckpointError, UnknownNameError
-from infuser.files import json_of, sha256_of, sha256_of_file, whole_folder
+from infuser.files import json_of, whole_folder
 from infuser.hosts import is_new_weight, plain_config, plain_state
 from infuser.hosts.anatomy import NEW
 from infuser.hosts.checkpoints import CARD
@@ -44,8 +44,8 @@ from infuser.model_card import (
 from infuser.registry import METHODS
 from infuser.seals import checking_seal, seal
 from infuser.sources.naming import source_names
-from infuser.sources.packing import INSIDE, packing, unpacking
-from infuser.sources.storage import load_source, save_source
+from infuser.sources.packing import INSIDE, unpacking
+from infuser.sources.storage import load_source, save_sources
 from infuser.types import Method, Source, Vocabulary
 from infuser.versions import __version__
 
@@ -76,7 +76,7 @@ def save_parts(
     settings, names = describe(method), source_names(sources)
     licenses = check_licenses(licenses, names)
     with whole_folder(directory) as draft, plain_config(model):
-        records, knowledge = _save_sources(sources, names, draft / "sources", portable=portable)
+        records, knowledge = save_sources(sources, names, draft / "sources", portable=portable)
         origin = _save_weights(model, base, draft, only_new=only_new)
         if portable and not only_new and hub_id(base) is None:  # a path says nothing elsewhere
             origin = {"id": None, "name": Path(base).name if base else None}
@@ -96,27 +96,6 @@ def save_parts(
         (draft / CARD).write_text(json_of(card), encoding="utf-8")
         write_model_card(draft, comparison=comparison)
         seal(draft, apart=[draft / "sources" / INSIDE])
-
-
-def _save_sources(
-    sources: Sequence[Source], names: Sequence[str], folder: Path, *, portable: bool
-) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Write the sources; return a record of each, and name, digest and size of what each knows."""
-    records, knowledge = [], []
-    for place, source in enumerate(sources):
-        with packing(folder, portable=portable) as packed:
-            record = save_source(source, folder / str(place))
-        records.append(record)
-        files = {path.name: path for path in sorted((folder / str(place)).rglob("*")) if path.is_file()}
-        digests = [one["digest"] for one in packed.named] or [sha256_of_file(path) for path in files.values()]
-        n_bytes = sum(one["bytes"] for one in packed.named) + sum(path.stat().st_size for path in files.values())
-        facts: dict[str, Any] = {"name": names[place]}
-        if "needs" not in record:
-            facts["digest"] = digests[0] if len(digests) == 1 else sha256_of(digests or record)
-            facts["bytes"] = n_bytes or len(json_of(record["settings"]))
-            facts["inside"] = all(one["inside"] for one in packed.named)
-        knowledge.append(facts)
-    return records, knowledge
 
 
 def _save_weights(model: PreTrainedModel, base: str | None, draft: Path, *, only_new: bool) -> dict[str, str | None]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -116,11 +115,3 @@ def test_a_component_without_a_classifier_says_what_it_needs(tmp_path: Path) -> 
         pipeline(tmp_path)
     with pytest.raises(InputError, match="gives no labels to texts"):
         pipeline(save_classifier(tmp_path / "encoder", "encoder"))
-
-
-def test_spacy_finds_all_components_by_their_entry_points() -> None:
-    settings = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text(encoding="utf-8"))
-    for name, place in settings["project"]["entry-points"]["spacy_factories"].items():
-        module, _, function = place.partition(":")
-        found = importlib.import_module(module)
-        assert callable(getattr(found, function)) and name == found.NAME

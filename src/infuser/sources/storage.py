@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from infuser.errors import SourceError, UnknownNameError
+from infuser.files import json_of, sha256_of, sha256_of_file
 from infuser.knowledge.artifact import Folder
 from infuser.registry import SOURCES
-from infuser.sources.packing import check_portable, pack, unpack
+from infuser.sources.packing import check_portable, pack, packing, unpack
 from infuser.types import Annotations, SavesFiles, SavesSettings, Source
 
 _AGAIN = "Pass the sources again: infuser.load(..., sources=[...])."
@@ -129,6 +130,27 @@ def save_source(source: Source, directory: Path) -> dict[str, Any]:
     except SourceError as error:
         return {"name": name, "needs": str(error)}
     return {"name": name, "settings": settings}
+
+
+def save_sources(
+    sources: Sequence[Source], names: Sequence[str], folder: Path, *, portable: bool
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Write the sources; return a record of each, and name, digest and size of what each knows."""
+    records, knowledge = [], []
+    for place, source in enumerate(sources):
+        with packing(folder, portable=portable) as packed:
+            record = save_source(source, folder / str(place))
+        records.append(record)
+        files = {path.name: path for path in sorted((folder / str(place)).rglob("*")) if path.is_file()}
+        digests = [one["digest"] for one in packed.named] or [sha256_of_file(path) for path in files.values()]
+        n_bytes = sum(one["bytes"] for one in packed.named) + sum(path.stat().st_size for path in files.values())
+        facts: dict[str, Any] = {"name": names[place]}
+        if "needs" not in record:
+            facts["digest"] = digests[0] if len(digests) == 1 else sha256_of(digests or record)
+            facts["bytes"] = n_bytes or len(json_of(record["settings"]))
+            facts["inside"] = all(one["inside"] for one in packed.named)
+        knowledge.append(facts)
+    return records, knowledge
 
 
 def load_source(record: Mapping[str, Any], directory: Path) -> Source:
