@@ -26,7 +26,7 @@ from support.measuring import write_result
 from transformers import AutoTokenizer, set_seed
 from transformers.utils import logging
 
-from infuser import Correlation, Graph, Infused, Kam, Phrases, TrainSettings, assets, infuse, train
+from infuser import Correlation, Graph, Infused, Kam, TrainSettings, assets, infuse, train
 from infuser.analysis.diagnose.effects import without_channel
 from infuser.analysis.explain import explain
 from infuser.demo import count_glosses
@@ -34,6 +34,7 @@ from infuser.files import write_whole
 from infuser.hosts import is_new_weight
 from infuser.methods.together import describe
 from infuser.signals import Collator
+from infuser.sources import Phrases
 from infuser.sources.naming import source_names
 from infuser.tasks.query_ads import QueryAds, build_query_ads
 from infuser.training import evaluate

@@ -32,6 +32,9 @@ without = {name: tensor for name, tensor in batch.items() if not name.startswith
 unchanged = torch.allclose(logits, infused.model(**without).logits, atol=1e-5)
 print("a fresh infusion answers as before:", unchanged)
 
+with infused.disabled("entities"):  # one source, or disabled() for all; batches from before included
+    plain_logits = infused.model(**batch).logits
+
 infused.save(out)
 again = infuser.load(out)  # method, settings, sources, tokenizer and weights
 same = torch.equal(again.model(**batch).logits, logits)

@@ -1,48 +1,57 @@
-"""sentence-transformers on an infused encoder.
+"""Sentence vectors with knowledge: trained under sentence-transformers, saved, loaded, with and without a source.
 
-python examples/sentence_vectors.py [SAVED_INFUSED_MODEL]
+python examples/sentence_vectors.py [CHECKPOINT]
 """
 
 from __future__ import annotations
 
 import sys
-from typing import Any
 
 import miniature
-import torch
-from sentence_transformers import SentenceTransformer
-from torch import Tensor
-from transformers import PreTrainedModel
+import numpy as np
+from datasets import Dataset
+from sentence_transformers import SentenceTransformer, SentenceTransformerTrainer, SentenceTransformerTrainingArguments
+from sentence_transformers.sentence_transformer.losses import MultipleNegativesRankingLoss
+from sentence_transformers.sentence_transformer.modules import Pooling
 
 import infuser
+from infuser import Graph, Kam
+from infuser.clients.sentence_transformers import InfusedTransformer
 
+checkpoint = sys.argv[1] if len(sys.argv) > 1 else miniature.checkpoint()
+_, triples = miniature.query_ads(160, seed=0)
+out = miniature.scratch()
 
-class Called(torch.nn.Module):
-    """Calls the encoder itself: sentence-transformers calls `model.forward`, past the hook that reads knowledge."""
+infused = infuser.infuse(checkpoint, Kam(), sources=[Graph(triples)])
+sentences = SentenceTransformer(
+    modules=[InfusedTransformer(infused), Pooling(infused.model.config.hidden_size)], device="cpu"
+)
 
-    def __init__(self, model: PreTrainedModel) -> None:
-        super().__init__()
-        self.model, self.config = model, model.config
+offers = [f"{product} from the {shop}" for product, _, shop in triples]  # the graph ties the two
+ads = [f"the best {shop} in town" for *_, shop in triples]
+trainer = SentenceTransformerTrainer(
+    model=sentences,
+    args=SentenceTransformerTrainingArguments(
+        out / "run", num_train_epochs=2, learning_rate=3e-3, report_to=[], save_strategy="no"
+    ),
+    train_dataset=Dataset.from_dict({"anchor": offers, "positive": ads}),
+    loss=MultipleNegativesRankingLoss(sentences),
+)
+trainer.train()
 
-    def forward(self, **batch: Tensor) -> Any:
-        return self.model(**batch)
+texts = offers[:4]
+vectors = sentences.encode(texts)  # (texts, hidden)
 
+sentences.save_pretrained(str(out / "sentences"))
+again = SentenceTransformer(str(out / "sentences"), trust_remote_code=True)  # asked for whatever is not its own
 
-infused = infuser.load(sys.argv[1]) if len(sys.argv) > 1 else miniature.trained()
+print("vectors:", vectors.shape)
+print("loaded, it gives the same vectors:", np.allclose(again.encode(texts), vectors, atol=1e-5))
 
-sentences = SentenceTransformer(infused.base, device="cpu")
-sentences[0].model = Called(infused.model.base_model)
-sentences[0].processor = infused.reading_tokenizer()
+# without sentence-transformers
+same = infused.embed(texts, normalize=False)  # the mean of each text's states
+print("embed gives the same vectors:", np.allclose(same.numpy(), vectors, atol=1e-5))
 
-_, [(product, _, shop), *_] = miniature.query_ads(4, seed=1)
-texts = ["buy medicine online", f"{product} from the {shop}"]
-vectors = sentences.encode(texts, convert_to_tensor=True)  # (texts, hidden)
-
-mask = infused.batch(texts)["attention_mask"][..., None]
-means = (infused.encode(texts) * mask).sum(dim=1) / mask.sum(dim=1)
-print("vectors:", tuple(vectors.shape))
-print("they are the means of the infused states:", torch.allclose(vectors, means, atol=1e-5))
-
-sentences[0].processor = infused.tokenizer
-plain = sentences.encode(texts, convert_to_tensor=True)
-print("knowledge moved the text with a link:", bool((vectors - plain)[1].norm() > 0.01))
+with infused.disabled("graph"):  # or disabled(): without any knowledge
+    plain = sentences.encode(texts)
+print("without the graph, others:", not np.allclose(plain, vectors, atol=1e-3))

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 
-from infuser import Correlation, Entities, Graph, Phrases, Source
+from infuser import Correlation, Entities, Graph, Source
+from infuser.sources import Phrases
 from infuser.types import join_pair
 
 

@@ -1,4 +1,4 @@
-"""Real clients of an infused model: Trainer, pipelines, PEFT, bertviz, sentence-transformers, DataLoader."""
+"""Real clients of an infused model: Trainer, pipelines, PEFT, bertviz, DataLoader."""
 
 from __future__ import annotations
 
@@ -337,57 +337,6 @@ def test_bertviz_draws_the_attentions() -> None:
     first = float(infused.model(**batch, output_attentions=True).attentions[0][0, 0, 0, 0].detach())
     assert str(first)[:8] in with_knowledge
     assert str(first)[:8] not in without
-
-
-# sentence-transformers
-
-
-class Called(torch.nn.Module):
-    """sentence-transformers calls `model.forward`, which skips hooks; this calls the model."""
-
-    def __init__(self, model: Any) -> None:
-        super().__init__()
-        self.inner, self.config = model, model.config
-
-    def forward(self, **inputs: Any) -> Any:
-        return self.inner(**inputs)
-
-
-def sentence_encoder(infused: infuser.Infused, directory: Path) -> Any:
-    """Return a sentence encoder around an infused host; the plain host on disk tells it sizes and tokenizer."""
-    from sentence_transformers import SentenceTransformer
-    from sentence_transformers.sentence_transformer.modules import Pooling, Transformer
-
-    infused.save(directory)
-    transformer = Transformer(str(directory))
-    transformer.model = Called(infused.model)
-    transformer.processor = infused.reading_tokenizer()
-    return SentenceTransformer(modules=[transformer, Pooling(transformer.get_embedding_dimension())], device="cpu")
-
-
-@pytest.mark.parametrize("host", HOSTS)
-def test_sentence_transformers_encodes_with_knowledge(host: str, tmp_path: Path) -> None:
-    infused = infuse_tiny(host)
-    encoder = sentence_encoder(infused, tmp_path / "saved")
-    found = encoder.encode(TEXTS, batch_size=2, convert_to_tensor=True)
-    batch = infused.batch(TEXTS)
-    mask = batch["attention_mask"][..., None]
-    with torch.no_grad():
-        expected, without = (
-            (answer(infused.model, given) * mask).sum(1) / mask.sum(1) for given in (batch, plain(batch))
-        )
-    torch.testing.assert_close(found.double(), expected, atol=1e-6, rtol=0)
-    assert (found - without).abs().max() > 1e-2
-
-
-def test_sentence_transformers_trains_the_new_weights(tmp_path: Path) -> None:
-    infused = infuse_tiny("bert", shaken=False)
-    encoder = sentence_encoder(infused, tmp_path / "saved")
-    features = encoder.preprocess(TEXTS[:2])
-    one, other = encoder.train()(features)["sentence_embedding"]
-    torch.cosine_similarity(one, other, dim=0).backward()
-    maps = [w.grad for name, w in infused.model.named_parameters() if name.endswith("knowledge.maps")]
-    assert maps and all(gradient is not None and gradient.abs().max() > 0 for gradient in maps)
 
 
 # DataLoader

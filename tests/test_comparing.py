@@ -125,6 +125,15 @@ def test_whether_anything_can_be_written_is_seen_in_the_training_texts() -> None
     assert not can_write(texts, [Correlation(ties)]) and can_write(texts, [Correlation(ties, n_terms=1)])
 
 
+def test_the_card_of_a_kept_model_shows_the_comparison_and_keeps_it(trial: Trial, tmp_path: Path) -> None:
+    found = trial.compare(seeds=2, out=tmp_path / "out")
+    card = (found.model("kam") / "README.md").read_text()
+    assert found.table().strip() in card and "| placebo |" in card and "[" in found.table()
+    found.load("kam").save(tmp_path / "again")
+    assert found.table().strip() in (tmp_path / "again" / "README.md").read_text()
+    assert not (found.model("plain") / "README.md").exists()
+
+
 def test_without_a_folder_nothing_is_kept(trial: Trial) -> None:
     found = trial.compare(placebo=False)
     assert list(found.results) == ["plain", "kam"] and not found.folder.exists()

@@ -45,8 +45,8 @@ SAID = {
         "knowledge_boxes: (2, 2, 5)",
         "answers as before: True",
         "the same logits: True",
-        "saved files: config.json, digests.json, infuser.json, knowledge.safetensors, model.safetensors",
-        "small form: config.json, digests.json, infuser.json, knowledge.safetensors, tokenizer.json",
+        "saved files: README.md, config.json, digests.json, infuser.json, knowledge.safetensors, model.safetensors",
+        "small form: README.md, config.json, digests.json, infuser.json, knowledge.safetensors, tokenizer.json",
         "detached, it has new weights: False",
     ],
     "knowledge": [
@@ -73,7 +73,12 @@ SAID = {
     ],
     "pipeline": ["the pipeline says what the model says: True"],
     "relations": ["learned: near, sold by", "because of layer", "strict F1", "loaded, it finds the same: True"],
-    "sentence_vectors": ["means of the infused states: True", "moved the text with a link: True"],
+    "rerank": ["right first with knowledge: "],
+    "sentence_vectors": [
+        "loaded, it gives the same vectors: True",
+        "embed gives the same vectors: True",
+        "without the graph, others: True",
+    ],
     "sources": ["'glipizide' - 'Drug Store'  0.90  sold by", "term 'pharmacy', tied to ['tablets']"],
     "selective": [
         "frequent ones are dropped more often: True",
@@ -86,7 +91,12 @@ SAID = {
     "typed_names": ["types: ['bakery', 'florist', 'garage', 'other', 'pharmacy']"],
 }
 """What each example says when all goes well."""
-EXTRAS = {"attention_view": "bertviz", "lora": "peft", "sentence_vectors": "sentence_transformers"}
+EXTRAS = {
+    "attention_view": "bertviz",
+    "lora": "peft",
+    "rerank": "sentence_transformers",
+    "sentence_vectors": "sentence_transformers",
+}
 
 RUN_ALL = """
 import contextlib, io, json, runpy, sys, traceback
@@ -149,6 +159,12 @@ def test_examples_learn_from_the_graph_what_no_text_tells(told: dict[str, dict[s
     compared = said_by(told, "compare")
     plain, kam, placebo = (number_in(rf"\| {arm} \| ([\d.]+)", compared) for arm in ("plain", "kam", "placebo"))
     assert kam > plain + 0.15 and kam > placebo + 0.15
+
+
+@pytest.mark.slow
+def test_a_reranker_knows_products_that_no_text_has_shown(told: dict[str, dict[str, str]]) -> None:
+    said = said_by(told, "rerank")
+    assert number_in(r"with knowledge: ([\d.]+)", said) > number_in(r"without: ([\d.]+)", said) + 0.3
 
 
 @pytest.mark.slow

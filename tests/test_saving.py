@@ -19,6 +19,7 @@ from infuser import saving
 from infuser.errors import CheckpointError, InfuserError, SourceError, UnknownNameError
 from infuser.hosts import is_new_weight
 from infuser.seals import seal
+from infuser.sources import Phrases
 
 TEXTS = ["buy glipizide near me", KNOWN_TEXT, "New York lies on the shop"]
 PAIRS = ["Fred Meyer pharmacy near me", "Bern on the Aare", "a shop"]
@@ -27,7 +28,7 @@ PAIRS = ["Fred Meyer pharmacy near me", "Bern on the Aare", "a shop"]
 def real_sources() -> list[infuser.Source]:
     return [
         infuser.Entities({"Bern": "city", "New York": "city"}, fold_case=False, overlaps="keep"),
-        infuser.Phrases(("near me", "lies on")),
+        Phrases(("near me", "lies on")),
         infuser.Correlation({("buy", "shop"): 2.0, ("bridge", "river"): 1.5, ("near", "shop"): 0.5}, n_terms=2),
         infuser.Graph([("glipizide", "sold by", "pharmacy", 0.5)], aliases={"pharmacy": ["Fred Meyer"]}, hops=2),
     ]
@@ -122,7 +123,7 @@ def test_the_whole_form_is_a_plain_checkpoint_too(base: Path, tmp_path: Path) ->
 @pytest.mark.parametrize("only_new", [False, True])
 def test_files_are_safetensors_and_json_only(only_new: bool, base: Path, tmp_path: Path) -> None:
     infuse_base(base).save(tmp_path / "out", only_new=only_new)
-    files = {path.name for path in (tmp_path / "out").rglob("*") if path.is_file()}
+    files = {path.name for path in (tmp_path / "out").rglob("*") if path.is_file()} - {"README.md"}
     assert {Path(name).suffix for name in files} <= {".json", ".safetensors"}
     assert {"infuser.json", "knowledge.safetensors", "config.json", "tokenizer.json"} <= files
     assert ("model.safetensors" in files) is not only_new
@@ -230,7 +231,7 @@ def first_half(text: str) -> list[tuple[int, int]]:
     return [(0, len(text) // 2)]
 
 
-@pytest.mark.parametrize("source", [infuser.Phrases(chunker=first_half), Repeats()], ids=["code", "not registered"])
+@pytest.mark.parametrize("source", [Phrases(chunker=first_half), Repeats()], ids=["code", "not registered"])
 def test_a_source_that_cannot_be_written_down_is_asked_for(source: infuser.Source, tmp_path: Path) -> None:
     infused = infuser.infuse(tiny_host("bert"), sources=[source], tokenizer=tiny_tokenizer("bert"))
     shake(infused.model)

@@ -21,8 +21,9 @@ _NAMES = {
     "infuser.linking.mentions": ["Mention", "ScoredCandidate"],
     "infuser.methods": ["Ernie", "Kam", "Kar", "Types"],
     "infuser.methods.spectral": ["Spectral"],
+    "infuser.opening": ["from_pretrained"],
     "infuser.signals": ["Collator"],
-    "infuser.sources": ["Candidates", "Correlation", "Entities", "Graph", "KnowledgeBase", "Phrases"],
+    "infuser.sources": ["Candidates", "Correlation", "Entities", "Graph", "KnowledgeBase"],
     "infuser.tasks.base": ["Task"],
     "infuser.training": ["Evaluation", "Scores", "StepReport", "TrainResult", "TrainSettings", "evaluate", "train"],
     "infuser.types": ["Annotations", "Candidate", "Link", "Method", "Source", "Span", "Term", "Vocabulary"],
@@ -34,6 +35,7 @@ _MOVED = {
     "AttentionRelations": "infuser.relations.model",
     "Known": "infuser.sources",
     "METHODS": "infuser.registry",
+    "Phrases": "infuser.sources",
     "RelationText": "infuser.relations.examples",
     "SOURCES": "infuser.registry",
     "Sampling": "infuser.sources",
@@ -63,13 +65,13 @@ if TYPE_CHECKING:
     from infuser.methods import Kar as Kar
     from infuser.methods import Types as Types
     from infuser.methods.spectral import Spectral as Spectral
+    from infuser.opening import from_pretrained as from_pretrained
     from infuser.signals import Collator as Collator
     from infuser.sources import Candidates as Candidates
     from infuser.sources import Correlation as Correlation
     from infuser.sources import Entities as Entities
     from infuser.sources import Graph as Graph
     from infuser.sources import KnowledgeBase as KnowledgeBase
-    from infuser.sources import Phrases as Phrases
     from infuser.tasks.base import Task as Task
     from infuser.training import Evaluation as Evaluation
     from infuser.training import Scores as Scores

@@ -24,6 +24,7 @@ from infuser.experiments.run_folder import Results
 from infuser.hosts.checkpoints import is_infused
 from infuser.infused import load
 from infuser.methods import Text
+from infuser.model_card import write_model_card
 from infuser.opening import open_plain
 from infuser.reports.report import write_report
 from infuser.reports.table import markdown_table
@@ -202,7 +203,11 @@ def compare(
             result = store.read(cell)
             assert result is not None
             results[cell.method].append(result)
-    return Comparison(data, tuple(listed), results, folder, groups, notes)
+        comparison = Comparison(data, tuple(listed), results, folder, groups, notes)
+        for cell in cells:
+            if cell.keep_model and is_infused(store.model(cell)):
+                write_model_card(store.model(cell), comparison=comparison.table())
+    return comparison
 
 
 def _open(setup: Setup, seed: int, results: Sequence[Result], made: dict[str, Any]) -> Setup:

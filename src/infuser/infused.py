@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
+import torch
 from torch import Tensor
 from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from infuser.errors import HostError, InputError, SourceError
 from infuser.hosts import anatomy_of, answering, is_new_weight
+from infuser.hosts.answers import pool
 from infuser.hosts.loading import load_model, load_tokenizer, longest_input
+from infuser.hub import upload
 from infuser.methods import Kam
 from infuser.methods.together import as_method, methods_of, name_of
+from infuser.model_card import write_model_card
 from infuser.saving import load_parts, restore, save_parts
 from infuser.signals import Collator
 from infuser.signals.candidates import bases_among
+from infuser.signals.switching import switching_off
 from infuser.types import MAX_TYPES, GivesUpBases, HasBases, Method, Source, Vocabulary, WritesText
 
 
@@ -34,8 +41,12 @@ class Infused:
     """The types and relations that the model distinguishes, as its sources declared them when it was infused."""
     base: str | None = None
     """The hub id or directory that the host came from."""
+    licenses: Mapping[str, str] = field(default_factory=dict)
+    """Licences for the model card: of the "model", its "host" and its sources, by their names."""
+    comparison: str | None = field(default=None, repr=False)
+    """The table of the comparison that the model comes from, in Markdown; the model card shows it."""
     _collators: dict[object, Collator] = field(default_factory=dict, init=False, repr=False, compare=False)
-    """The collator of `batch`, by the state of the tokenizer it was made for."""
+    """The collator of `batch`, by the state of the tokenizer and the encoder it was made for."""
 
     def collator(self, **options: Any) -> Collator:
         """Return a data collator for `DataLoader` and `Trainer`: examples with text, pair and label in, batch out."""
@@ -43,7 +54,14 @@ class Infused:
         methods = methods_of(self.method)
         options.setdefault("writer", next((one for one in methods if isinstance(one, WritesText)), None))
         options.setdefault("tensors", not all(isinstance(one, WritesText) for one in methods))
-        return Collator(self.tokenizer, self.sources, vocabulary=self.vocabulary, **options)
+        return Collator(self.tokenizer, self.sources, vocabulary=self.vocabulary, encoder=id(self._encoder), **options)
+
+    @property
+    def _encoder(self) -> PreTrainedModel:
+        """The encoder below the head, also where PEFT stands around the model."""
+        model: Any = self.model
+        encoder: PreTrainedModel = getattr(model, "get_base_model", lambda: model)().base_model
+        return encoder
 
     def batch(self, texts: Sequence[Any], pairs: Sequence[Any] | None = None) -> dict[str, Tensor]:
         """Return token tensors and knowledge for these texts, on the model's device, ready for the model."""
@@ -52,7 +70,8 @@ class Infused:
 
     def _batch_collator(self) -> Collator:
         """Return the collator of earlier calls, or a new one if the tokenizer was changed since."""
-        state = (longest_input(self.model, self.tokenizer), len(self.tokenizer), self.tokenizer.pad_token)
+        tokenizer = self.tokenizer
+        state = (longest_input(self.model, tokenizer), len(tokenizer), tokenizer.pad_token, id(self._encoder))
         collator = self._collators.get(state)
         if collator is None:
             self._collators.clear()
@@ -61,10 +80,46 @@ class Infused:
 
     def encode(self, texts: Sequence[str], pairs: Sequence[str] | None = None) -> Tensor:
         """Return the last hidden states (batch, seq, hidden), without dropout."""
-        encoder: Any = self.model.base_model
+        encoder: Any = self._encoder
         with answering(encoder):
             states: Tensor = encoder(**self.batch(texts, pairs)).last_hidden_state
         return states
+
+    def embed(
+        self,
+        texts: Sequence[str],
+        *,
+        pooling: Literal["mean", "cls"] = "mean",
+        normalize: bool = True,
+        batch_size: int = 32,
+    ) -> Tensor:
+        """Return one vector per text (texts, hidden): the mean of its tokens' last states, or the state of the first.
+
+        `normalize` gives them the length 1. Texts of similar length are read together, `batch_size` at once.
+        """
+        if isinstance(texts, str):
+            raise InputError("embed takes a list of texts, not one string: infused.embed([text]).")
+        if pooling not in ("mean", "cls"):
+            raise InputError(f"pooling is {pooling!r}; it can be 'mean' or 'cls'.")
+        encoder: Any = self._encoder
+        vectors = torch.zeros(len(texts), encoder.config.hidden_size, dtype=encoder.dtype, device=encoder.device)
+        order = sorted(range(len(texts)), key=lambda place: len(texts[place]))
+        with answering(encoder):
+            for start in range(0, len(texts), batch_size):
+                places = order[start : start + batch_size]
+                batch = self.batch([texts[place] for place in places])
+                states = encoder(**batch).last_hidden_state  # (batch, seq, hidden)
+                vectors[places] = pool(states, batch["attention_mask"], pooling)
+        return torch.nn.functional.normalize(vectors, dim=-1) if normalize else vectors
+
+    def disabled(self, *sources: str | int) -> AbstractContextManager[None]:
+        """Switch sources off within a `with` block, by name ("graph") or place (0); without any named, all of them.
+
+        Inside the block this thread's batches and calls of the model read as if the source had found nothing; without
+        any source left, the model answers as the plain one. Blocks can be nested. What the method `Text` wrote into a
+        batch before the block stays in it.
+        """
+        return switching_off(id(self._encoder), self.sources, sources)
 
     def without(self, base: str) -> Infused:
         """Take one knowledge base out of the model and return what is left; the others stay where they are."""
@@ -110,8 +165,19 @@ class Infused:
         """Count the weights that the method added."""
         return sum(weight.numel() for name, weight in self.model.named_parameters() if is_new_weight(name))
 
-    def save(self, directory: str | Path, *, only_new: bool = False) -> None:
-        """Write everything that `infuser.load` needs; with `only_new`, all but the base checkpoint's own weights."""
+    def save(
+        self,
+        directory: str | Path,
+        *,
+        only_new: bool = False,
+        portable: bool = False,
+        licenses: Mapping[str, str] | None = None,
+    ) -> None:
+        """Write everything that `infuser.load` needs; with `only_new`, all but the base checkpoint's own weights.
+
+        `portable` takes built folders along that sources name by path, so that the directory works on another machine;
+        they are hard-linked where the disk allows it. `licenses` are added to those that the model has.
+        """
         save_parts(
             Path(directory),
             self.model,
@@ -121,7 +187,43 @@ class Infused:
             self.vocabulary,
             base=self.base,
             only_new=only_new,
+            portable=portable,
+            licenses={**self.licenses, **(licenses or {})},
+            comparison=self.comparison,
         )
+
+    save_pretrained = save
+
+    def push_to_hub(
+        self,
+        repo_id: str,
+        *,
+        private: bool | None = None,
+        licenses: Mapping[str, str] | None = None,
+        token: str | bool | None = None,
+        revision: str | None = None,
+        commit_message: str = "Upload an infused model",
+        endpoint: str | None = None,
+    ) -> str:
+        """Save the whole model with all its knowledge, upload it to the Hugging Face hub, and return its address.
+
+        The repository is made if it is missing; None leaves it to the hub's settings whether it is private. What
+        sources read is published with the model: say under which `licenses` it stands. Sources that hold code of yours
+        do not come along.
+        """
+        with tempfile.TemporaryDirectory() as folder:
+            place = Path(folder) / "model"
+            self.save(place, portable=True, licenses=licenses)
+            write_model_card(place, name=repo_id)
+            return upload(
+                place,
+                repo_id,
+                private=private,
+                token=token,
+                revision=revision,
+                commit_message=commit_message,
+                endpoint=endpoint,
+            )
 
     def detach(self) -> PreTrainedModel:
         """Take the method out again and return the plain host."""
@@ -199,4 +301,4 @@ def load(directory: str | Path, *, sources: Sequence[Source] | None = None, base
     `sources` replaces the saved ones (needed for those that hold code of yours); `base` says where the base checkpoint
     of the small form lies now, if it has moved.
     """
-    return Infused(*load_parts(Path(directory), sources=sources, base=base))
+    return Infused(**load_parts(Path(directory), sources=sources, base=base))

@@ -11,10 +11,38 @@ from infuser.errors import CheckpointError, InputError
 from infuser.files import whole_folder
 from infuser.hosts.checkpoints import CARD, CLASSIFIER, TAGGER, Progress, find_checkpoint, head_of, is_infused
 from infuser.hosts.loading import load_model, load_tokenizer, longest_input, save_tokenizer
+from infuser.hub import download
 from infuser.infused import Infused, infuse, load
 from infuser.seals import seal
 from infuser.signals import Collator
 from infuser.types import Source
+
+
+def from_pretrained(
+    id_or_directory: str | Path,
+    *,
+    sources: Sequence[Source] | None = None,
+    base: str | None = None,
+    revision: str | None = None,
+    token: str | bool | None = None,
+    cache_dir: str | Path | None = None,
+    local_files_only: bool = False,
+    endpoint: str | None = None,
+) -> Infused:
+    """Return an infused model of the Hugging Face hub, or of a directory that `Infused.save` wrote.
+
+    Of a repository only the files are fetched that its list of digests names, and the knowledge that came along; no
+    code of it is run. `sources` and `base` are those of `load`.
+    """
+    directory = download(
+        id_or_directory,
+        revision=revision,
+        token=token,
+        cache_dir=cache_dir,
+        local_files_only=local_files_only,
+        endpoint=endpoint,
+    )
+    return load(directory, sources=sources, base=base)
 
 
 def open_infused(name: str, sources: Sequence[Source] = (), *, progress: Progress | None = None) -> Infused:

@@ -1,10 +1,11 @@
 """Save and load an infused model: safetensors and JSON, whole or only what is new.
 
     out/infuser.json            method, settings, sources, head, base checkpoint
-    out/digests.json            the SHA-256 of all files, see `seals`
+    out/digests.json            the SHA-256 of all files but README.md and built knowledge, see `seals`
+    out/README.md               the model card
     out/knowledge.safetensors   the new weights
     out/config.json, model.safetensors, tokenizer...   the host, as transformers writes it (whole form only)
-    out/sources/                what sources store of their own
+    out/sources/                what sources store of their own, and folders that came along, see `packing`
 
 The whole form is a plain checkpoint too: transformers loads it without us, and without knowledge.
 """
@@ -32,9 +33,18 @@ from infuser.hosts.anatomy import NEW
 from infuser.hosts.checkpoints import CARD
 from infuser.hosts.loading import load_tokenizer, save_tokenizer, settle
 from infuser.methods.together import describe
+from infuser.model_card import (
+    check_licenses,
+    hub_id,
+    read_comparison,
+    versions_of_packages,
+    write_model_card,
+)
 from infuser.registry import METHODS
 from infuser.seals import checking_seal, seal
-from infuser.sources.storage import load_source, save_source
+from infuser.sources.naming import source_names
+from infuser.sources.packing import INSIDE, unpacking
+from infuser.sources.storage import load_source, save_sources
 from infuser.types import Method, Source, Vocabulary
 from infuser.versions import __version__
 
@@ -52,6 +62,9 @@ def save_parts(
     *,
     base: str | None,
     only_new: bool,
+    portable: bool,
+    licenses: Mapping[str, str],
+    comparison: str | None,
 ) -> None:
     """Write the parts of an infused model into a temporary directory, then put it in place in one step."""
     directory = directory.resolve()
@@ -59,20 +72,29 @@ def save_parts(
         raise CheckpointError(f"{directory} is a file; save into a new or empty directory.")
     if directory.exists() and not (directory / CARD).exists() and any(directory.iterdir()):
         raise CheckpointError(f"{directory} holds other files; save into a new or empty directory.")
-    settings = describe(method)
+    settings, names = describe(method), source_names(sources)
+    licenses = check_licenses(licenses, names)
     with whole_folder(directory) as draft, plain_config(model):
+        records, knowledge = save_sources(sources, names, draft / "sources", portable=portable)
+        origin = _save_weights(model, base, draft, only_new=only_new)
+        if portable and not only_new and hub_id(base) is None:  # a path says nothing elsewhere
+            origin = {"id": None, "name": Path(base).name if base else None}
         card = {
             "infuser": __version__,
             "form": "only-new" if only_new else "whole",
             "method": {"name": settings.pop("kind"), "settings": settings},
             **dataclasses.asdict(vocabulary),
             "model": type(model).__name__,
-            "sources": [save_source(source, draft / "sources" / str(i)) for i, source in enumerate(sources)],
-            "base": _save_weights(model, base, draft, only_new=only_new),
+            "sources": records,
+            "knowledge": knowledge,
+            "licenses": licenses,
+            "base": origin,
+            "versions": versions_of_packages(),
         }
         save_tokenizer(tokenizer, draft)
         (draft / CARD).write_text(json_of(card), encoding="utf-8")
-        seal(draft)
+        write_model_card(draft, comparison=comparison)
+        seal(draft, apart=[draft / "sources" / INSIDE])
 
 
 def _save_weights(model: PreTrainedModel, base: str | None, draft: Path, *, only_new: bool) -> dict[str, str | None]:
@@ -102,18 +124,16 @@ def _save_weights(model: PreTrainedModel, base: str | None, draft: Path, *, only
     return about
 
 
-def load_parts(
-    directory: Path, *, sources: Sequence[Source] | None, base: str | None
-) -> tuple[PreTrainedModel, Method, PreTrainedTokenizerBase, tuple[Source, ...], Vocabulary, str | None]:
-    """Read back model, method, tokenizer, sources, vocabulary, base; or raise an error that names the broken part."""
+def load_parts(directory: Path, *, sources: Sequence[Source] | None, base: str | None) -> dict[str, Any]:
+    """Read back model, method, tokenizer, sources, ... by name; or raise an error that names the broken part."""
     card = _read_card(directory)
-    with checking_seal(directory, "Save the model again."):
+    with checking_seal(directory, "Save the model again."), unpacking(directory / "sources"):
         return _load_parts(card, directory, sources, base)
 
 
 def _load_parts(
     card: dict[str, Any], directory: Path, sources: Sequence[Source] | None, base: str | None
-) -> tuple[PreTrainedModel, Method, PreTrainedTokenizerBase, tuple[Source, ...], Vocabulary, str | None]:
+) -> dict[str, Any]:
     if sources is not None and len(sources) != len(card["sources"]):
         raise CheckpointError(
             f"{directory} was saved with {len(card['sources'])} sources, but {len(sources)} were given to load()."
@@ -140,7 +160,16 @@ def _load_parts(
     method.attach(model, sources=sources, vocabulary=vocabulary)
     _fill(model, new, directory / _NEW)
     model.train(False)
-    return model, method, load_tokenizer(str(directory)), tuple(sources), vocabulary, origin
+    return {
+        "model": model,
+        "method": method,
+        "tokenizer": load_tokenizer(str(directory)),
+        "sources": tuple(sources),
+        "vocabulary": vocabulary,
+        "base": origin,
+        "licenses": card.get("licenses", {}),
+        "comparison": read_comparison(directory),
+    }
 
 
 def restore(model: PreTrainedModel, checkpoint: Path) -> None:

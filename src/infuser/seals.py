@@ -3,14 +3,14 @@
     digests.json   {"files": {"model.safetensors": SHA-256, ...}, "sizes": {"model.safetensors": bytes, ...},
                     "digest": SHA-256 of both lists}
 
-Files that were added later are not in the list and not checked. A seal protects from damage, not from forgery: who can
-write the folder can seal it again.
+Files that were added later are not in the list and not checked, nor is a README.md, which people edit. A seal protects
+from damage, not from forgery: who can write the folder can seal it again.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,11 +20,18 @@ from infuser.errors import CheckpointError
 from infuser.files import parse_json, sha256_of, sha256_of_file
 
 SEAL = "digests.json"
+README = "README.md"
 
 
-def seal(folder: Path) -> None:
-    """Write the digests of all files in a folder, once everything else is there."""
-    paths = sorted(path for path in folder.rglob("*") if path.is_file() and path != folder / SEAL)
+def seal(folder: Path, *, apart: Collection[Path] = ()) -> None:
+    """Write the digests of all files in a folder, once everything else is there.
+
+    Folders in `apart` are left out: built knowledge has checksums of its own, compared when it is read.
+    """
+    paths = sorted(
+        path for path in folder.rglob("*") if path.is_file() and path not in (folder / SEAL, folder / README)
+    )
+    paths = [path for path in paths if not any(path.is_relative_to(one) for one in apart)]
     files = {path.relative_to(folder).as_posix(): sha256_of_file(path) for path in paths}
     sizes = {name: (folder / name).stat().st_size for name in files}
     content = {"files": files, "sizes": sizes, "digest": sha256_of([files, sizes])}

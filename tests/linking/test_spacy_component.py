@@ -132,7 +132,7 @@ def test_a_component_without_a_model_says_how_to_name_one(tmp_path: Path) -> Non
 def test_spacy_finds_all_components_by_entry_points() -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     places = project["entry-points"]["spacy_factories"]
-    assert set(places) == {"infuser_linker", "infuser_ner"}
+    assert set(places) == {"infuser_linker", "infuser_ner", "infuser_textcat"}
     for name, place in places.items():
         module, _, function = place.partition(":")
         component = importlib.import_module(module)

@@ -19,11 +19,11 @@ from tiny_infusions import KNOWN_TEXT, infuse_tiny, shake
 from viewer.driving import N_HEADS, N_LAYERS, OTHER, PAIR, TEXT
 
 import infuser
-from infuser import Graph, Kam, Phrases
+from infuser import Graph, Kam
 from infuser.analysis.explanation import Explanation
 from infuser.relations.encoders import Encoder
 from infuser.relations.model import AttentionRelations
-from infuser.sources import Entities
+from infuser.sources import Entities, Phrases
 from infuser.viewer.app import make_app
 from infuser.viewer.request import ViewRequest
 from infuser.viewer.server import running

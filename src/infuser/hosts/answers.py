@@ -1,4 +1,4 @@
-"""What a host says: numbers, or an error where it says none."""
+"""What a host says: numbers, or an error where it says none; one vector of a text's states."""
 
 from __future__ import annotations
 
@@ -17,3 +17,12 @@ def finite(logits: Tensor) -> Tensor:
             "are damaged, or training diverged: take a good copy, or train it again with a lower learning rate."
         )
     return logits
+
+
+def pool(states: Tensor, mask: Tensor, pooling: str) -> Tensor:
+    """Return one vector (batch, hidden) of the states (batch, seq, hidden) of each text: "mean" or "cls", the first."""
+    if pooling == "cls":
+        return states[torch.arange(len(states), device=states.device), mask.long().argmax(dim=1)]
+    real = mask[..., None].to(states.dtype)
+    mean: Tensor = (states * real).sum(dim=1) / real.sum(dim=1).clamp(min=1)
+    return mean

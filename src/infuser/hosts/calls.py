@@ -11,11 +11,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from infuser.errors import HostError, InputError
+from infuser.signals.candidates import part_name
 from infuser.signals.reading import follow_padding, real_tokens, reject_old_keys
+from infuser.signals.switching import Off, switched_off
 
 _PLACES = (("knowledge_boxes", 1, 5), ("knowledge_spans", 2, 4), ("knowledge_ties", 2, 4))
 """Tensors whose last axis holds token positions, and where on it."""
@@ -62,9 +65,13 @@ class KnowledgeReader:
     def __call__(
         self, base: PreTrainedModel, args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """Replace the tensors by one `knowledge` keyword, unless there are none or all methods are switched off."""
+        """Replace the tensors by one `knowledge` keyword, unless there are none or all methods are switched off.
+
+        Sources that are switched off (see `Infused.disabled`) are left out.
+        """
         reject_old_keys(kwargs)
         given = {name: kwargs.pop(name) for name in list(kwargs) if name.startswith("knowledge_")}
+        given = _left_on(given, switched_off(id(base)))
         off = given.pop("knowledge_off", ())
         off = (off,) if isinstance(off, str) else off
         if unknown := sorted(set(off) - self.readers.keys()):
@@ -83,6 +90,32 @@ class KnowledgeReader:
         if parts:
             kwargs["knowledge"] = Call(parts)
         return args, kwargs
+
+
+def _left_on(given: dict[str, Any], off: Off | None) -> dict[str, Any]:
+    """Return the knowledge of a batch without that of sources that are switched off, as if they had found nothing."""
+    if off is None or not given:
+        return given
+    if off.everything and "knowledge_trace" not in given:
+        return {}
+    left = dict(given)
+    for name, weights, empty in (
+        ("knowledge_boxes", "knowledge_weights", (-1, 0, 0, 0, 0)),
+        ("knowledge_ties", "knowledge_tie_weights", None),
+        ("knowledge_spans", None, (0, 0, 0, 0)),
+    ):
+        if name not in left:
+            continue
+        is_off = torch.isin(left[name][..., 0], torch.tensor(sorted(off.places), device=left[name].device))
+        if weights is not None:
+            left[weights] = left[weights].masked_fill(is_off, 0.0)
+        if empty is not None:
+            left[name] = torch.where(is_off[..., None], left[name].new_tensor(empty), left[name])
+    for base in off.bases:  # a span that is empty and a prior of 0 are padding
+        for name in (part_name(base, part) for part in ("spans", "priors")):
+            if name in left:
+                left[name] = torch.zeros_like(left[name])
+    return left
 
 
 def _take_in(given: dict[str, Any], rows: Tensor, positions: Tensor | None) -> BatchKnowledge:

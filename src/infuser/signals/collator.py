@@ -15,6 +15,7 @@ from infuser.signals.align import Range, align, token_ranges
 from infuser.signals.appending import append_text, hide_appended, most_appended
 from infuser.signals.candidates import bases_among, candidate_tensors, read_golds
 from infuser.signals.examples import InputRow, examples_of, read_labels, read_rows, rows_of, tokenizer_inputs
+from infuser.signals.switching import switched_off
 from infuser.signals.tags import Tags, TokenWord, token_words
 from infuser.signals.terms import Speller, padded, term_tensors
 from infuser.sources.storage import annotate_checked
@@ -46,6 +47,7 @@ class Collator:
     With a `writer`, what the sources found is also appended to the text; with `tensors=False`, only appended.
 
     Batches are those for answering; `for_epoch` gives those for training, where a `Selective` source draws.
+    Sources that are switched off in the encoder with the id `encoder` find nothing, see `Infused.disabled`.
     """
 
     def __init__(
@@ -59,6 +61,7 @@ class Collator:
         tensors: bool = True,
         max_term_tokens: int = 64,
         pad_to_multiple_of: int | None = None,
+        encoder: int | None = None,
     ) -> None:
         if not tokenizer.is_fast:
             raise InputError(
@@ -75,6 +78,7 @@ class Collator:
         self.max_length = max_length
         self.max_term_tokens = max_term_tokens
         self.pad_to_multiple_of = pad_to_multiple_of
+        self._encoder = encoder
         self._spell = Speller(tokenizer)
         self._bases = bases_among(self.sources)
         self._epoch: dict[str, int] | None = None
@@ -171,7 +175,11 @@ class Collator:
 
     def _annotate(self, rows: list[InputRow]) -> list[tuple[Annotations, ...]]:
         joined = [row.joined for row in rows]
-        answers = [annotate_checked(source, joined) for source in self.sources]
+        off = switched_off(self._encoder)
+        answers = [
+            [Annotations(text) for text in joined] if off and place in off.places else annotate_checked(source, joined)
+            for place, source in enumerate(self.sources)
+        ]
         return [tuple(answer[i] for answer in answers) for i in range(len(rows))]
 
     def _found(self, rows: list[InputRow]) -> list[tuple[Annotations, ...]]:
@@ -218,6 +226,12 @@ class Collator:
         """Return what the sources find in rows, or draw of it in this epoch, and what mentions of each base mean."""
         found = self._found(rows)
         golds = {base.name: read_golds(examples, base.name) for base in self._bases.values()}
+        if off := switched_off(self._encoder):  # rows may have brought annotations along
+            found = [
+                tuple(Annotations(one.text) if at in off.places else one for at, one in enumerate(of_row))
+                for of_row in found
+            ]
+            golds |= dict.fromkeys(off.bases)
         return (found, golds) if self._epoch is None else self._drawn(found, golds, **self._epoch)
 
     def written(

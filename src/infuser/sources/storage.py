@@ -14,8 +14,10 @@ from pathlib import Path
 from typing import Any, ClassVar, Self
 
 from infuser.errors import SourceError, UnknownNameError
+from infuser.files import json_of, sha256_of, sha256_of_file
 from infuser.knowledge.artifact import Folder
 from infuser.registry import SOURCES
+from infuser.sources.packing import check_portable, pack, packing, unpack
 from infuser.types import Annotations, SavesFiles, SavesSettings, Source
 
 _AGAIN = "Pass the sources again: infuser.load(..., sources=[...])."
@@ -55,15 +57,18 @@ def settings_of(source: object) -> dict[str, Any]:
 
 def name_folder(settings: Mapping[str, Any], field: str, kind: str) -> dict[str, Any]:
     """Return settings whose `field` is a built folder, together with the digest of its content."""
-    return {**settings, field: str(settings[field]), "digest": Folder(settings[field], kind).digest}
+    folder = Folder(settings[field], kind)
+    place = pack(folder, kind)
+    return {**settings, field: place.pop("path"), **place, "digest": folder.digest}
 
 
 def find_folder(settings: Mapping[str, Any], field: str, kind: str) -> dict[str, Any]:
     """Return settings that `name_folder` made, once the folder is found and holds the same; others as they are."""
     found = dict(settings)
     digest = found.pop("digest", None)
+    inside = found.pop("inside", False)
     if digest is not None:
-        folder = Folder(found[field], kind)
+        folder = Folder(unpack(found[field]) if inside else found[field], kind)
         if folder.digest != digest:
             raise SourceError(
                 f"the {kind} folder {str(folder.path)!r} holds something else now than when it was saved. Build it "
@@ -86,7 +91,7 @@ class SettingsState:
 
 
 class FolderSource(SettingsState):
-    """Mixin of sources that may read a built folder: it is saved by path and digest, not copied."""
+    """Mixin of sources that may read a built folder: it is saved by path and digest, or taken along (see `packing`)."""
 
     folder: ClassVar[tuple[str, str]]
     """The field that may name the folder, and the kind of folder."""
@@ -121,9 +126,31 @@ def save_source(source: Source, directory: Path) -> dict[str, Any]:
         return {"name": name, "files": True}
     try:
         settings = _plain(source.to_json() if isinstance(source, SavesSettings) else settings_of(source), "it")
+        check_portable(settings)
     except SourceError as error:
         return {"name": name, "needs": str(error)}
     return {"name": name, "settings": settings}
+
+
+def save_sources(
+    sources: Sequence[Source], names: Sequence[str], folder: Path, *, portable: bool
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Write the sources; return a record of each, and name, digest and size of what each knows."""
+    records, knowledge = [], []
+    for place, source in enumerate(sources):
+        with packing(folder, portable=portable) as packed:
+            record = save_source(source, folder / str(place))
+        records.append(record)
+        files = {path.name: path for path in sorted((folder / str(place)).rglob("*")) if path.is_file()}
+        digests = [one["digest"] for one in packed.named] or [sha256_of_file(path) for path in files.values()]
+        n_bytes = sum(one["bytes"] for one in packed.named) + sum(path.stat().st_size for path in files.values())
+        facts: dict[str, Any] = {"name": names[place]}
+        if "needs" not in record:
+            facts["digest"] = digests[0] if len(digests) == 1 else sha256_of(digests or record)
+            facts["bytes"] = n_bytes or len(json_of(record["settings"]))
+            facts["inside"] = all(one["inside"] for one in packed.named)
+        knowledge.append(facts)
+    return records, knowledge
 
 
 def load_source(record: Mapping[str, Any], directory: Path) -> Source:

@@ -50,7 +50,7 @@ def open_default(progress: Progress | None = None) -> InfusedView:
 
 def sources_of(known: Mapping[str, Any]) -> list[Source]:
     """Return the three sources: a graph, term correlation and phrases."""
-    from infuser import Correlation, Graph, Phrases
+    from infuser.sources import Correlation, Graph, Phrases
 
     return [
         Graph([tuple(triple) for triple in known["triples"]], known["aliases"]),

@@ -1,0 +1,1 @@
+"""Infused models inside other libraries: sentence-transformers, spaCy's text classification."""
