@@ -89,6 +89,13 @@ class BatchMaker:
         tagging._tags = tags
         return tagging
 
+    def with_sources(self, sources: Sequence[Source]) -> Self:
+        """Return a maker that reads other sources, with the same vocabulary."""
+        other = copy.copy(self)
+        other.sources = tuple(sources)
+        other._bases = bases_among(sources)
+        return other
+
     def for_epoch(self, epoch: int, *, seed: int = 0) -> Self:
         """Return the collator for one epoch of training, in which selective sources inject what they draw for it.
 

@@ -44,6 +44,21 @@ def bases_among(sources: Iterable[Source]) -> dict[int, HasEntityVectors]:
     return bases
 
 
+def check_replaceable(own: Sequence[Source], given: Sequence[Source]) -> None:
+    """Raise unless sources can take the place of a model's own: same kinds and, of knowledge bases, names and sizes."""
+    if _shapes(own) != _shapes(given):
+        raise SourceError(
+            f"This model was infused with {_shapes(own)}; {_shapes(given)} cannot take their place (kind, name, size)."
+        )
+
+
+def _shapes(sources: Sequence[Source]) -> list[tuple[type[Source], str, int]]:
+    """Return kind of each source and, of knowledge bases, name and size of vectors: what a model's weights fit to."""
+    bases = bases_among(sources)
+    named = {place: (base.name, base.dim) for place, base in bases.items()}
+    return [(type(source), *named.get(place, ("", 0))) for place, source in enumerate(sources)]
+
+
 def part_name(base: str, part: str) -> str:
     """Return under which name a batch carries a part of a knowledge base."""
     return f"knowledge_{base}_{part}"

@@ -119,10 +119,10 @@ class Tags:
                 numbers[at] = known[label] + min(place, 1)
         return numbers
 
-    def read(self, logits: Any, words: Sequence[TokenWord]) -> list[FoundEntity]:
+    def read(self, logits: NDArray[Any], words: Sequence[TokenWord]) -> list[FoundEntity]:
         """Return the entities on the best path through the logits (seq, tags) of one text, in the order of the text.
 
-        `logits` is an array or a tensor without gradients, on the CPU. An entity's probability is the product of its words' probabilities of their tags.
+        An entity's probability is the product of its words' probabilities of their tags.
         """
         if not words:
             return []
