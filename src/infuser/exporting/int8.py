@@ -9,7 +9,7 @@ from infuser.errors import MissingExtraError
 
 
 def quantize(path: Path, target: Path) -> None:
-    """Write the graph with quantised matrices and embeddings; activations are quantised while it runs.
+    """Write a graph with quantised matrices and embeddings; activations are quantised while it runs.
 
     Attention scores, maps and the convolution over them stay as they are.
     """
