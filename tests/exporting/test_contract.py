@@ -1,7 +1,7 @@
-"""Exported equals torch: every method and every head, on one host; and every host, with maps and types together.
+"""Exported equals torch: every method and every head, on one host; and every other host, with maps and types together.
 
 The full product would take an hour, as tracing a graph takes seconds. Methods know nothing of heads, and hosts differ
-where knowledge enters, so these combinations meet all code there is.
+where knowledge enters, so these combinations meet all code there is. Only ModernBERT treats terms in a way of its own.
 """
 
 from __future__ import annotations
@@ -32,9 +32,11 @@ METHODS = [
 ]
 
 
-def infuse_small(host: str, head: str, method: Method, *, n_layers: int, padding_side: str = "right") -> Infused:
+def infuse_small(
+    host: str, head: str, method: Method, *, n_layers: int = 1, padding_side: str = "right", terms: bool = True
+) -> Infused:
     """Return a tiny host whose new weights are shaken; of knowledge bases it has one."""
-    sources = sources_for(method)[: 1 if reads_entities(method) else 2]
+    sources = sources_for(method, terms=terms)[: 1 if reads_entities(method) else 2]
     layers = {"n_layers" if host == "distilbert" else "num_hidden_layers": n_layers}
     tokenizer = tiny_tokenizer(host, padding_side=padding_side)
     infused = infuser.infuse(tiny_host(host, head, **layers), method, sources=sources, tokenizer=tokenizer)
@@ -63,13 +65,17 @@ def test_every_method_answers_as_in_torch(name: str, head: str, tmp_path: Path) 
     check_equal(infused, load(tmp_path / "out", sources=infused.sources), head)
 
 
-@pytest.mark.parametrize("host", HOSTS)
+@pytest.mark.parametrize("host", [host for host in HOSTS if host != "bert"])
 def test_every_host_answers_as_in_torch(host: str, tmp_path: Path) -> None:
-    method = Together((Types(), Kam(bypass_empty=host == "electra")))
-    side = "left" if host in ("roberta", "modernbert") else "right"
-    # the second layer of ModernBERT sees a window only, and the second of ALBERT is the first again
-    n_layers = 2 if host in ("albert", "modernbert") else 1
-    infused = infuse_small(host, "sequence-classification", method, n_layers=n_layers, padding_side=side)
+    kam = Kam(bypass_empty=host == "electra")
+    infused = infuse_small(
+        host,
+        "sequence-classification",
+        kam if host == "modernbert" else Together((Types(), kam)),
+        n_layers=2 if host in ("albert", "modernbert") else 1,  # the second one sees a window only, or is the first
+        padding_side="left" if host in ("roberta", "modernbert") else "right",
+        terms=host == "modernbert",
+    )
     infused.export(tmp_path / "out")
     exported = load(tmp_path / "out", sources=infused.sources)
     assert exported.card.batches["max_length"] == N_POSITIONS
