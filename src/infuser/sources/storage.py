@@ -8,16 +8,19 @@ never makes the loader import or call anything but these, of registered classes.
 from __future__ import annotations
 
 import dataclasses
+import json
 import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from infuser.errors import SourceError, UnknownNameError
+from infuser.errors import CheckpointError, SourceError, UnknownNameError
 from infuser.knowledge.artifact import Folder
 from infuser.registry import SOURCES
 from infuser.types import Annotations, SavesFiles, SavesSettings, Source
 
+CARD = "infuser.json"
+"""The file by which a saved infused model is recognised; it lists the model's sources."""
 _AGAIN = "Pass the sources again: infuser.load(..., sources=[...])."
 
 
@@ -124,6 +127,17 @@ def save_source(source: Source, directory: Path) -> dict[str, Any]:
     except SourceError as error:
         return {"name": name, "needs": str(error)}
     return {"name": name, "settings": settings}
+
+
+def read_saved_sources(directory: Path) -> list[Source]:
+    """Return the sources of a saved infused model, without loading the model."""
+    path = directory / CARD
+    try:
+        records = json.loads(path.read_text(encoding="utf-8"))["sources"]
+        places = [directory / "sources" / str(i) for i in range(len(records))]
+    except (OSError, ValueError, TypeError, KeyError, RecursionError) as error:
+        raise CheckpointError(f"{path} is missing or damaged ({error}); save the model again.") from error
+    return [load_source(record, place) for record, place in zip(records, places, strict=True)]
 
 
 def load_source(record: Mapping[str, Any], directory: Path) -> Source:

@@ -23,7 +23,7 @@ from infuser.viewer.limits import Buckets, BusyError, Limits, ModelThread
 from infuser.viewer.request import ViewRequest, request_of
 from infuser.viewer.views import View
 from infuser.web.bodies import read_body, receive_body
-from infuser.web.guard import LOOPBACK, Guard, json_response, log_failure
+from infuser.web.guard import LOOPBACK, Guard, http_sentence, json_response, log_failure
 
 _STATIC = Path(__file__).parent / "static"
 _KINDS = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
@@ -143,12 +143,7 @@ def _file(address: str, content: str) -> Route:
 
 async def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    path = request.url.path[:100]
-    sentences = {
-        404: f"There is nothing at {path}. The page is at /.",
-        405: f"{request.method} has no meaning at {path}. Allowed: {(error.headers or {}).get('Allow', '')}.",
-    }
-    return error_response(sentences.get(error.status_code, error.detail), error.status_code, error.headers)
+    return error_response(http_sentence(request, error), error.status_code, error.headers)
 
 
 async def _busy(request: Request, error: Exception) -> Response:

@@ -11,6 +11,8 @@ from typing import Any, Protocol
 from urllib.parse import urlsplit
 
 from starlette.datastructures import Headers, MutableHeaders
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -52,6 +54,16 @@ def log_failure(error: BaseException) -> str:
     logger.error("The server could not answer a request", exc_info=error)
     kind = type(error).__name__
     return f"Something went wrong while reading this text ({kind}); the server goes on. The log says more."
+
+
+def http_sentence(request: Request, error: HTTPException) -> str:
+    """Return what an error of HTTP says: where there is something, or which methods are allowed."""
+    path = request.url.path[:100]
+    sentences = {
+        404: f"There is nothing at {path}. The page is at /.",
+        405: f"{request.method} has no meaning at {path}. Allowed: {(error.headers or {}).get('Allow', '')}.",
+    }
+    return sentences.get(error.status_code, error.detail)
 
 
 class Guard:
