@@ -101,8 +101,12 @@ class Batcher:
         self._more.set()
         if self._loop is None:
             self._loop = loop.create_task(self._work())
-        async with asyncio.timeout(self._limits.seconds):  # cancels the future, so that its texts are not read
-            return await job.done
+        try:
+            async with asyncio.timeout(self._limits.seconds):
+                return await job.done
+        except TimeoutError:
+            self._rows = deque(row for row in self._rows if row.job is not job)  # others may wait in their place
+            raise
 
     async def _work(self) -> None:
         while True:

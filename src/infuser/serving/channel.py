@@ -38,12 +38,12 @@ class Channel:
         self._numbers = itertools.count()
         self._waiting: dict[int, asyncio.Future[Any]] = {}
         self._tasks: set[asyncio.Task[None]] = set()
-        self._is_open, self._sending = True, asyncio.Lock()
+        self.is_open, self._sending = True, asyncio.Lock()
         threading.Thread(target=self._read, name="infuser-serve-channel", daemon=True).start()
 
     async def ask(self, name: str, content: Any = None) -> Any:
         """Return what the other process answers, or raise what it says went wrong."""
-        if not self._is_open:
+        if not self.is_open:
             raise ChannelClosedError("A worker process has ended.")
         number = next(self._numbers)
         future = self._waiting[number] = self._loop.create_future()
@@ -97,7 +97,7 @@ class Channel:
             await self._send(message)
 
     def _close(self) -> None:
-        self._is_open = False
+        self.is_open = False
         for future in self._waiting.values():
             if not future.done():
                 future.set_exception(ChannelClosedError("A worker process has ended."))

@@ -140,25 +140,22 @@ class _Parent:
         self._n_workers = n_workers
         self._children: dict[int, _Child] = {}
         self._n_failures = 0
+        self._failure: InfuserError | None = None
         self._old: list[Pinned] = []
         self._tasks: set[asyncio.Task[Any]] = set()
 
     async def run(self, when_up: Callable[[Mapping[str, Any]], None]) -> None:
-        loop = asyncio.get_running_loop()
         self._stopping, self._exchanging = asyncio.Event(), asyncio.Lock()
-        self._failed: asyncio.Future[None] = loop.create_future()
         with _signals(self._signalled):
             try:
                 for number in range(self._n_workers):
                     self._start(number)
                 if about := await self._unless_stopped(self._all_ready()):
                     when_up(about[0])
-                    await self._unless_stopped(self._failed)
+                    await self._unless_stopped(self._has_failed())
             finally:
                 await self._stop()
-                if self._failed.done():
-                    self._failed.exception()  # it is raised where it is waited for, if it is
-        release([*self._old, *self._knowledge.pinned])
+                release([*self._old, *self._knowledge.pinned])
 
     async def _unless_stopped(self, what: Any) -> Any:
         """Return what is waited for, or None if the server is stopped before."""
@@ -172,7 +169,18 @@ class _Parent:
         return None
 
     async def _all_ready(self) -> list[Mapping[str, Any]]:
-        return await asyncio.gather(*(child.ready for child in self._children.values()))
+        """Return what is known about each worker, once all of them are alive and ready."""
+        while True:
+            about = await asyncio.gather(*(child.ready for child in self._children.values()))
+            if all(child.channel.is_open for child in self._children.values()):
+                return about
+            await asyncio.sleep(0.02)  # one of them is being replaced
+
+    async def _has_failed(self) -> None:
+        """Raise once workers cannot be kept alive."""
+        while self._failure is None:
+            await asyncio.sleep(0.1)
+        raise self._failure
 
     def _signalled(self) -> None:
         if self._stopping.is_set():  # asked twice: at once
@@ -218,12 +226,10 @@ class _Parent:
             child.ready.set_exception(InfuserError(f"A worker process {how} before it was ready."))
         if reason := child.ready.exception():
             how = f"could not start ({reason})"
-        if self._n_failures >= _MOST_FAILURES and not self._failed.done():
-            self._failed.set_exception(
-                InfuserError(
-                    f"Worker processes end as soon as they start, {_MOST_FAILURES} times in a row; the last one {how}. "
-                    "Signal 9 often means that memory ran out: try fewer workers."
-                )
+        if self._n_failures >= _MOST_FAILURES:
+            self._failure = InfuserError(
+                f"Worker processes end as soon as they start, {_MOST_FAILURES} times in a row; the last one {how}. "
+                "Signal 9 often means that memory ran out: try fewer workers."
             )
             return
         logger.warning("Worker %d %s; another one is started.", child.number, how)
@@ -275,6 +281,8 @@ class _Parent:
                 if not isinstance(answer, BaseException):
                     with suppress(ChannelClosedError):
                         await child.channel.ask("forget")
+            if isinstance(errors[0], ChannelClosedError):
+                raise InfuserError("A worker process ended while it opened this. Try again.") from errors[0]
             raise errors[0]
         return children
 

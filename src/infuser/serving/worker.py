@@ -59,6 +59,7 @@ def work(
         os.environ.setdefault(name, value)
     with suppress(ChannelClosedError):
         asyncio.run(_Worker(plan, number, connection, listener).run(sources, knowledge))
+    os._exit(0)  # all answers are sent; to take torch down in good order would take seconds
 
 
 class _Server(uvicorn.Server):
