@@ -29,7 +29,7 @@ from support.measuring import about, fastest, write_result
 
 from infuser import Collator, EntityVectors, Kar, KnowledgeBase, assets, infuse
 from infuser.linking.inference import find_mentions
-from infuser.linking.windows import cut_windows
+from infuser.signals.windows import cut_windows
 
 RESULT = Path(__file__).parent / "results" / "link_speed.json"
 

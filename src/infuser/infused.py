@@ -17,7 +17,7 @@ from infuser.methods import Kam
 from infuser.methods.together import as_method, methods_of, name_of
 from infuser.saving import load_parts, restore, save_parts
 from infuser.signals import Collator
-from infuser.signals.candidates import bases_among
+from infuser.signals.candidates import bases_among, check_replaceable
 from infuser.types import MAX_TYPES, GivesUpBases, HasBases, Method, Source, Vocabulary, WritesText
 
 
@@ -86,9 +86,7 @@ class Infused:
 
     def with_sources(self, sources: Sequence[Source]) -> Infused:
         """Return the same model with other sources in the place of its own, such as a base that knows more entities."""
-        own, given = _shapes(self.sources), _shapes(sources)
-        if own != given:
-            raise SourceError(f"This model was infused with {own}; {given} cannot take their place (kind, name, size).")
+        check_replaceable(self.sources, sources)
         return replace(self, sources=tuple(sources))
 
     def freeze(self, base: str, frozen: bool = True) -> None:
@@ -123,17 +121,19 @@ class Infused:
             only_new=only_new,
         )
 
+    def export(self, directory: str | Path, *, int8: bool = False) -> None:
+        """Write an ONNX graph and all that `infuser.runtime.load` needs to answer with it, without torch.
+
+        int8: quantise the graph; see what that changes with the command `infuser export --int8 --data`.
+        """
+        from infuser.exporting import export_parts  # not above: few need it
+
+        export_parts(Path(directory), self.model, self.collator(), self.method, int8=int8)
+
     def detach(self) -> PreTrainedModel:
         """Take the method out again and return the plain host."""
         self.method.detach(self.model)
         return self.model
-
-
-def _shapes(sources: Sequence[Source]) -> list[tuple[type[Source], str, int]]:
-    """Return kind of each source and, of knowledge bases, name and size of vectors: what a model's weights fit to."""
-    bases = bases_among(sources)
-    named = {place: (base.name, base.dim) for place, base in bases.items()}
-    return [(type(source), *named.get(place, ("", 0))) for place, source in enumerate(sources)]
 
 
 def infuse(

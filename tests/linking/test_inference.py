@@ -18,7 +18,8 @@ from infuser import Annotations, Candidates, EntityVectors, Kar, KnowledgeBase, 
 from infuser.errors import InputError
 from infuser.linking.inference import find_mentions, iter_mentions
 from infuser.linking.mentions import Mention
-from infuser.linking.windows import cut_windows, moved
+from infuser.linking.windows import moved
+from infuser.signals.windows import cut_windows
 from infuser.types import Candidate
 
 NAMES = {"bridge": {"Q1": 3.0, "Q2": 1.0}, "old bridge": {"Q3": 1.0}, "river town": {"Q4": 1.0, "Q5": 1.0}}

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from infuser.errors import InputError
 from infuser.linking.examples import LinkedText
 from infuser.linking.mentions import Mention
-from infuser.linking.windows import cut_windows, moved, window_linked
+from infuser.linking.windows import moved, window_linked
+from infuser.signals.windows import cut_windows
 from infuser.types import Span
 from infuser.words import find_tokens
 

@@ -38,7 +38,7 @@ def read_answers(model: PreTrainedModel, logits: Tensor, words: Sequence[Sequenc
     if tags is None:
         return [Answer()] * len(rows)
     return [
-        Answer(entities=tuple((*one,) for one in tags.read(row[0], of_row)))
+        Answer(entities=tuple((*one,) for one in tags.read(row[0].double().numpy(), of_row)))
         for row, of_row in zip(rows, words, strict=True)
     ]
 

@@ -13,7 +13,7 @@ from transformers import PreTrainedModel
 from infuser.errors import InputError
 from infuser.hosts.answers import finite
 from infuser.hosts.checkpoints import CLASSIFIER, TAGGER
-from infuser.signals import Collator
+from infuser.signals import Collator, answers
 from infuser.tasks.ner import find_in_documents
 from infuser.training.steps import Collate, Example, loader
 
@@ -30,9 +30,7 @@ def tags_words(model: PreTrainedModel) -> bool:
 
 def label_names(model: PreTrainedModel) -> list[str]:
     """Return the names of a classifier's labels, or the one name "score" if it answers with a number."""
-    if model.config.num_labels == 1:
-        return ["score"]
-    return [str(name) for _, name in sorted((model.config.id2label or {}).items())]
+    return answers.label_names(model.config.id2label, model.config.num_labels)
 
 
 def probabilities(model: PreTrainedModel, logits: Tensor) -> Tensor:
@@ -92,11 +90,7 @@ def predict(
             rows = probabilities(model, finite(model(**batch).logits)).tolist()
         for example, row in zip(chunk, rows, strict=True):
             given = {name: value for name, value in example.items() if value is not None}
-            if len(names) == 1:
-                yield {**given, "score": row[0]}
-            else:
-                shares = dict(zip(names, row, strict=True))
-                yield {**given, "label": max(shares, key=lambda name: shares[name]), "probabilities": shares}
+            yield {**given, **answers.text_answer(names, row)}
 
 
 def _entities(
@@ -106,9 +100,5 @@ def _entities(
     while chunk := list(islice(waiting, batch_size)):
         found = find_in_documents(model, collator, chunk, batch_size=batch_size)
         for example, entities in zip(chunk, found, strict=True):
-            text = example["text"]
-            listed = [
-                {"start": start, "end": end, "label": label, "text": text[start:end], "probability": probability}
-                for start, end, label, probability in entities
-            ]
-            yield {**{name: value for name, value in example.items() if value is not None}, "entities": listed}
+            given = {name: value for name, value in example.items() if value is not None}
+            yield {**given, **answers.entity_answer(example["text"], entities)}

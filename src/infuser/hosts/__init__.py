@@ -11,7 +11,7 @@ from infuser.hosts.anatomy import (
 )
 from infuser.hosts.attention import check_plugged_in, plain_config, plug_in, showing_weights, unplug
 from infuser.hosts.blocks import hook_blocks, n_blocks, unhook_blocks
-from infuser.hosts.calls import BatchKnowledge, Call, add_reader, remove_reader
+from infuser.hosts.calls import BatchKnowledge, Call, add_reader, graph_inputs, reader_called, remove_reader
 from infuser.hosts.watching import answering, watching_attention
 
 __all__ = [
@@ -24,12 +24,14 @@ __all__ = [
     "attentions",
     "check_plugged_in",
     "embed_names",
+    "graph_inputs",
     "hook_blocks",
     "is_new_weight",
     "n_blocks",
     "plain_config",
     "plain_state",
     "plug_in",
+    "reader_called",
     "remove_reader",
     "showing_weights",
     "terms_for_layers",

@@ -5,15 +5,10 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from infuser.errors import CheckpointError
+from infuser.signals.answers import check_finite
 
 
 def finite(logits: Tensor) -> Tensor:
     """Return logits as they are; CheckpointError if one is infinite or not a number, which no label may be made of."""
-    n_bad = int((~torch.isfinite(logits)).sum())
-    if n_bad:
-        raise CheckpointError(
-            f"The model answers with {n_bad} of {logits.numel()} logits that are infinite or not a number. Its weights "
-            "are damaged, or training diverged: take a good copy, or train it again with a lower learning rate."
-        )
+    check_finite(int((~torch.isfinite(logits)).sum()), logits.numel())
     return logits

@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from infuser.errors import HostError, InputError
+from infuser.signals.drawing import DRAWN
 from infuser.signals.reading import follow_padding, real_tokens, reject_old_keys
 
 _PLACES = (("knowledge_boxes", 1, 5), ("knowledge_spans", 2, 4), ("knowledge_ties", 2, 4))
@@ -39,7 +40,17 @@ class BatchKnowledge:
 
 Read = Callable[[Any, BatchKnowledge], Any]
 """Encoder and knowledge to a method's part of a call; None if there is nothing for this method. Optional
-attribute `always_on`: error message for readers that a call cannot switch off."""
+attribute `always_on`: error message for readers that a call cannot switch off. Optional method `graph_inputs(encoder)`:
+the knowledge tensors that an exported graph takes, {name: (dtype, *sizes)}, a size that varies by its name."""
+
+GraphInputs = dict[str, tuple[str | int, ...]]
+
+TERM_INPUTS: GraphInputs = {
+    "knowledge_terms": ("int64", "texts", "pieces"),
+    "knowledge_ties": ("int64", "texts", "ties", 6),
+    "knowledge_tie_weights": ("float32", "texts", "ties"),
+}
+"""Terms, as the batch carries them."""
 
 
 @dataclass(slots=True)
@@ -88,7 +99,7 @@ class KnowledgeReader:
 def _take_in(given: dict[str, Any], rows: Tensor, positions: Tensor | None) -> BatchKnowledge:
     trace = given.pop("knowledge_trace", None)
     tensors: dict[str, Tensor] = given
-    if any(tensor.dim() == 4 for tensor in tensors.values()):
+    if any(tensor.dim() == 4 for name, tensor in tensors.items() if name != DRAWN):
         # multiple choice: the head flattens (batch, choices) for its own tensors only
         tensors = {name: tensor.flatten(0, 1) for name, tensor in tensors.items()}
     length = tensors.pop("knowledge_length", None)
@@ -119,6 +130,25 @@ def remove_reader(host: PreTrainedModel, name: str) -> None:
         reader.readers.pop(name, None)
         if not reader.readers:
             remove_hooks(host.base_model, KnowledgeReader)
+
+
+def graph_inputs(host: PreTrainedModel) -> GraphInputs:
+    """Return the knowledge tensors that an exported graph of a host takes; raise for methods that do not name any."""
+    reader, inputs = _reader_of(host.base_model), GraphInputs()
+    for name, read in reader.readers.items() if reader else ():
+        if not hasattr(read, "graph_inputs"):
+            raise HostError(
+                f"The method {name!r} cannot be exported: it does not say which tensors its graph takes. Give its "
+                "reader graph_inputs(encoder), or detach the method."
+            )
+        inputs |= read.graph_inputs(host.base_model)
+    return inputs
+
+
+def reader_called(host: PreTrainedModel, name: str) -> Any:
+    """Return the reader of one method; None if it is not attached."""
+    reader = _reader_of(host.base_model)
+    return reader.readers.get(name) if reader else None
 
 
 def _reader_of(base: nn.Module) -> KnowledgeReader | None:

@@ -17,11 +17,12 @@ from infuser.hosts.checkpoints import CARD, is_infused
 from infuser.hosts.loading import to_fastest_device
 from infuser.infused import Infused, load
 from infuser.linking.mentions import Mention, ScoredCandidate, decide, without_overlaps
-from infuser.linking.windows import MAX_WORDS, cut_windows, moved
+from infuser.linking.windows import moved
 from infuser.methods.entity_reader import Trace, trace_candidates
 from infuser.methods.together import methods_of, name_of
 from infuser.progress import track
 from infuser.signals.candidates import bases_among, part_name
+from infuser.signals.windows import MAX_WORDS, cut_windows
 from infuser.sources import KnowledgeBase
 from infuser.types import Annotations, HasEntityVectors, HasLinkers, Source
 from infuser.words import find_tokens

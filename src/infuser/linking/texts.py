@@ -12,7 +12,7 @@ from infuser.errors import InputError
 from infuser.knowledge.artifact import kind_of
 from infuser.knowledge.graph.store import KIND, GraphStore
 from infuser.knowledge.vectors.descriptions import read_described
-from infuser.linking.windows import cut_windows
+from infuser.signals.windows import cut_windows
 from infuser.tables.blocks import STDIN, suffix_of
 from infuser.tables.examples import Columns, read_examples
 from infuser.tables.rows import read_lines

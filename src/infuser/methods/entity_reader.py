@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any
 
 import torch
@@ -15,6 +14,7 @@ from transformers import PreTrainedModel
 from infuser.errors import HostError, InputError, SourceError
 from infuser.hosts import BatchKnowledge, add_reader, answering, hook_blocks, remove_reader, unhook_blocks
 from infuser.hosts.anatomy import NEW
+from infuser.hosts.calls import GraphInputs
 from infuser.registry import METHODS
 from infuser.signals.candidates import PARTS, bases_among, part_name
 from infuser.types import Source
@@ -79,8 +79,8 @@ class BatchMentions:
         n_spans, n_vectors = self.spans.shape[1], self.vectors.shape[1]
         place = self.candidates[..., 0] * n_vectors + self.candidates[..., 1]
         place = place.masked_fill(~self.is_candidate, n_spans * n_vectors)  # padding has a place of its own
-        dense = values.new_full((len(values), n_spans * n_vectors + 1), filler).scatter(1, place, values)
-        return dense[:, :-1].view(len(values), n_spans, n_vectors)
+        dense = values.new_full((values.shape[0], n_spans * n_vectors + 1), filler).scatter(1, place, values)
+        return dense[:, :-1].view(-1, n_spans, n_vectors)
 
     def flat(self, dense: Tensor) -> Tensor:
         """Return the values (batch, M) that candidates have in (batch, S, V)."""
@@ -117,17 +117,35 @@ StartCall = Callable[[Any, dict[str, BatchMentions], Trace | None], object]
 """Encoder, what each base found, trace -> the method's part of the call."""
 
 
-def _read(start_call: StartCall, base: PreTrainedModel, batch: BatchKnowledge) -> object | None:
-    """Return a method's part of a call; the encoder holds the new weights as `knowledge`, a `Bases`."""
-    bases: Any = base.knowledge
-    found = {
-        name: found_in(batch.tensors, name, base.dtype, layer.size)
-        for name, layer in bases.items()
-        if part_name(name, "spans") in batch.tensors
-    }
-    if batch.length is not None:
-        found = {name: _follow_padding(one, batch.length, batch.rows) for name, one in found.items()}
-    return start_call(base, found, batch.trace) if found else None
+@dataclass(frozen=True, slots=True)
+class EntityReader:
+    """Makes a method's part of a call; the encoder holds the new weights as `knowledge`, a `Bases`."""
+
+    start_call: StartCall
+
+    def __call__(self, base: Any, batch: BatchKnowledge) -> object | None:
+        """Return what the knowledge bases found, for the method."""
+        found = {
+            name: found_in(batch.tensors, name, base.dtype, layer.size)
+            for name, layer in base.knowledge.items()
+            if part_name(name, "spans") in batch.tensors
+        }
+        if batch.length is not None:
+            found = {name: _follow_padding(one, batch.length, batch.rows) for name, one in found.items()}
+        return self.start_call(base, found, batch.trace) if found else None
+
+    def graph_inputs(self, base: Any) -> GraphInputs:
+        """Return the tensors that are read."""
+        inputs: GraphInputs = {}
+        for name, layer in base.knowledge.items():
+            sizes: GraphInputs = {
+                "spans": ("int64", "texts", f"{name}_spans", 2),
+                "candidates": ("int64", "texts", f"{name}_candidates", 2),
+                "priors": ("float32", "texts", f"{name}_candidates"),
+                "vectors": ("float32", "texts", f"{name}_vectors", layer.size),
+            }
+            inputs |= {part_name(name, part): sizes[part] for part in PARTS}
+        return inputs
 
 
 def found_in(batch: Mapping[str, Tensor], name: str, dtype: torch.dtype, size: int) -> BatchMentions:
@@ -183,7 +201,7 @@ class EntityMethod:
         if NEW in base._modules:
             raise HostError("This encoder holds the entities of another method already. Use one of kar and ernie.")
         base.knowledge = Bases(layers).to(host.device, host.dtype).train(base.training)
-        add_reader(host, METHODS.name_of(self), partial(_read, start_call))
+        add_reader(host, METHODS.name_of(self), EntityReader(start_call))
         hook_blocks(host, METHODS.name_of(self), blocks)
 
     def detach(self, host: PreTrainedModel) -> None:

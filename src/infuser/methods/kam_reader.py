@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -10,6 +11,8 @@ from torch import Tensor
 
 from infuser.errors import InputError
 from infuser.hosts import BatchKnowledge, check_plugged_in, terms_for_layers
+from infuser.hosts.calls import GraphInputs
+from infuser.signals.drawing import CHANNELS, DRAWN, TIED, MapDrawer
 from infuser.signals.maps import draw_maps, draw_ties
 
 
@@ -50,11 +53,38 @@ class MapReader:
     def __call__(self, base: Any, batch: BatchKnowledge) -> MapKnowledge | None:
         """Return KAM's part of a call."""
         tensors, rows = batch.tensors, batch.rows
-        if "knowledge_boxes" not in tensors:
+        if "knowledge_boxes" not in tensors and DRAWN not in tensors:
             return None
         check_plugged_in(base)
-        weights = tensors["knowledge_weights"].to(base.dtype)
         first = rows.long().argmax(dim=1)
+        known = self._drawn(tensors, rows) if DRAWN in tensors else self._draw(tensors, rows, base.dtype, first)
+        if self.bypass_empty:
+            known.bypass = ~known.maps.flatten(1).any(dim=1)
+        if "knowledge_terms" in tensors:
+            self._read_terms(base, batch, known, first)
+        return known
+
+    def graph_inputs(self, base: Any) -> GraphInputs:
+        """Return the tensors that are read: maps and ties, drawn already."""
+        n_channels = self.n_channels if self.n_kinds is None else "channels"
+        inputs: GraphInputs = {DRAWN: ("float32", "texts", n_channels, "tokens", "tokens")}
+        if self.n_kinds is not None:
+            inputs[CHANNELS] = ("int64", "channels")
+        if self.with_terms:
+            inputs |= {"knowledge_terms": ("int64", "texts", "pieces"), TIED: ("float32", "texts", "tokens", "pieces")}
+        return inputs
+
+    @property
+    def drawer(self) -> MapDrawer:
+        """What draws these maps and ties without torch."""
+        return MapDrawer(self.n_channels, self.n_kinds, self.cls_row)
+
+    def _drawn(self, tensors: Mapping[str, Tensor], rows: Tensor) -> MapKnowledge:
+        channels = None if self.n_kinds is None else tensors[CHANNELS]
+        return MapKnowledge(tensors[DRAWN], rows, channels)
+
+    def _draw(self, tensors: Mapping[str, Tensor], rows: Tensor, dtype: torch.dtype, first: Tensor) -> MapKnowledge:
+        weights = tensors["knowledge_weights"].to(dtype)
         boxes, channels = tensors["knowledge_boxes"], None
         if self.n_kinds is not None:
             boxes, channels = _by_kind(boxes, tensors["knowledge_kinds"], weights, self.n_kinds)
@@ -66,12 +96,7 @@ class MapReader:
             valid=rows,
             first=first if self.cls_row else None,
         )
-        known = MapKnowledge(maps, rows, channels)
-        if self.bypass_empty:
-            known.bypass = ~(weights > 0).any(dim=1)
-        if "knowledge_terms" in tensors:
-            self._read_terms(base, batch, known, first)
-        return known
+        return MapKnowledge(maps, rows, channels)
 
     def _read_terms(self, base: Any, batch: BatchKnowledge, known: MapKnowledge, first: Tensor) -> None:
         if not self.with_terms:
@@ -79,22 +104,26 @@ class MapReader:
                 "The batch carries auxiliary terms, but this model was infused without room for them. Infuse it with "
                 "a source whose n_terms is above 0."
             )
-        ids, weights = batch.tensors["knowledge_terms"], batch.tensors["knowledge_tie_weights"].to(base.dtype)
-        ties = draw_ties(
-            batch.tensors["knowledge_ties"], weights, n_tokens=batch.rows.shape[1], n_pieces=ids.shape[1]
-        )  # (batch, seq, pieces)
+        ids = batch.tensors["knowledge_terms"]
+        if TIED in batch.tensors:
+            ties = batch.tensors[TIED]  # (batch, seq, pieces)
+        else:
+            weights = batch.tensors["knowledge_tie_weights"].to(base.dtype)
+            n_tokens, n_pieces = batch.rows.shape[1], ids.shape[1]
+            ties = draw_ties(batch.tensors["knowledge_ties"], weights, n_tokens=n_tokens, n_pieces=n_pieces)
         if known.bypass is not None:
-            known.bypass &= ~(weights > 0).any(dim=1)
+            known.bypass = known.bypass & ~ties.flatten(1).any(dim=1)
         of_text = ties.amax(dim=1)
         if self.term_scope == "text":
             ties = of_text[:, None].expand_as(ties)
         elif self.cls_row:
-            ties[torch.arange(len(ties), device=ties.device), first] = of_text
+            is_first = torch.arange(ties.shape[1], device=ties.device) == first[:, None]
+            ties = torch.where(is_first[..., None], of_text[:, None], ties)
         seen = (ties > 0) & batch.rows[..., None]
         # a quarter of the lowest number: sums stay finite, and the share of a row that sees no term is exactly 0
         known.ties = torch.where(seen, torch.log(ties), torch.finfo(ties.dtype).min / 4)
         positions = batch.positions
-        start = first if positions is None else positions.expand(len(first), -1).gather(1, first[:, None])[:, 0]
+        start = first if positions is None else positions.expand(first.shape[0], -1).gather(1, first[:, None])[:, 0]
         known.terms = list(terms_for_layers(base, ids, start))
 
 

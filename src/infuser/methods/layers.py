@@ -73,5 +73,7 @@ class _OpenGate(torch.autograd.Function):
 
 def open_gate(gate: Tensor) -> Tensor:
     """Return a gate that cannot be negative, but can be opened from 0."""
+    if not torch.is_grad_enabled():
+        return gate.clamp(min=0)
     opened: Tensor = _OpenGate.apply(gate)  # type: ignore[no-untyped-call]
     return opened

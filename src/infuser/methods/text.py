@@ -8,20 +8,17 @@ relations. No new weights; the price is a longer input.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from transformers import PreTrainedModel
 
 from infuser.errors import InputError
 from infuser.hosts import BatchKnowledge, add_reader, remove_reader
+from infuser.hosts.calls import GraphInputs
 from infuser.registry import METHODS
-from infuser.types import OTHER, Annotations, Source, Span, Term, Vocabulary
-
-_SAY_NOTHING = ("", "entity", "word", "phrase", OTHER)
-"""Labels that say no more than that there is a mention."""
-_UNSPOKEN = ("", "type", "description")
-"""Relations of terms that are not written."""
+from infuser.signals.writing import write_lines
+from infuser.types import Annotations, Source, Vocabulary
 
 
 class WrittenReader:
@@ -34,6 +31,10 @@ class WrittenReader:
 
     def __call__(self, base: PreTrainedModel, batch: BatchKnowledge) -> None:
         """Return no part of a call."""
+
+    def graph_inputs(self, base: PreTrainedModel) -> GraphInputs:
+        """Return no tensors."""
+        return {}
 
 
 @METHODS.register("text")
@@ -58,29 +59,4 @@ class Text:
 
     def write(self, annotations: Sequence[Annotations]) -> list[str]:
         """Return what is known about each mention of a text, one line per mention that something is known about."""
-        mentions = sorted(
-            (span.start, -span.end, source, place)
-            for source, found in enumerate(annotations)
-            for place, span in enumerate(found.spans)
-        )
-        said: dict[str, tuple[str, dict[str, None]]] = {}
-        for _, _, source, place in mentions:
-            found = annotations[source]
-            span = found.spans[place]
-            name = found.text[span.start : span.end]
-            # spelled as the text spells it first, so that a cased host reads the same pieces in both places
-            _, facts = said.setdefault(name.lower(), (name, {}))
-            facts.update(dict.fromkeys(_facts(span, found.terms, place)))
-        return [f"{name}: {'; '.join(facts)}" for name, facts in said.values() if facts]
-
-
-def _facts(span: Span, terms: Sequence[Term], place: int) -> Iterator[str]:
-    if span.label not in _SAY_NOTHING:
-        yield _words(span.label)
-    for term in terms:
-        if any(tied == place for tied, _ in term.ties):
-            yield term.text if term.relation in _UNSPOKEN else f"{_words(term.relation)} {term.text}"
-
-
-def _words(name: str) -> str:
-    return name.replace("_", " ").strip()
+        return write_lines(annotations)

@@ -29,6 +29,7 @@ from transformers import PreTrainedModel
 
 from infuser.errors import InputError, SourceError
 from infuser.hosts import BatchKnowledge, add_reader, embed_names, hook_blocks, n_blocks, remove_reader, unhook_blocks
+from infuser.hosts.calls import TERM_INPUTS, GraphInputs
 from infuser.methods.layers import open_gate
 from infuser.registry import METHODS
 from infuser.types import Source, Vocabulary
@@ -199,6 +200,11 @@ class TypeReader:
         top = _with_first(bottom, spans, batch.rows, base.dtype)
         return TypeCall(base.embeddings.knowledge, self.last, bottom, top, torch.is_grad_enabled())
 
+    def graph_inputs(self, base: Any) -> GraphInputs:
+        """Return the tensors that are read."""
+        inputs: GraphInputs = {"knowledge_spans": ("int64", "texts", "spans", 4)}
+        return inputs | TERM_INPUTS if self.with_names else inputs
+
 
 def _covered(ranges: Tensor, rows: Tensor) -> Tensor:
     """Return which real tokens each range (batch, S, 2) covers, (batch, S, seq)."""
@@ -225,7 +231,8 @@ def _with_first(known: TypeKnowledge, spans: Tensor, rows: Tensor, dtype: torch.
     if names is not None:
         said = (names.weights > 0).any(dim=-1)  # (batch, T)
         mean = said / said.sum(dim=1, keepdim=True).clamp(min=1).to(dtype)
-        at_first = nn.functional.one_hot(first, rows.shape[1])[:, None] * mean[..., None]
+        is_first = torch.arange(rows.shape[1], device=rows.device) == first[:, None]
+        at_first = is_first[:, None] * mean[..., None]
         names = replace(names, weights=names.weights + at_first.to(names.weights.dtype))
     return TypeKnowledge(
         torch.cat([known.texts, text]),

@@ -16,13 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from infuser.errors import InputError
-from infuser.linking.windows import MAX_WORDS, cut_windows, moved
+from infuser.linking.windows import moved
 from infuser.progress import track
 from infuser.relations.candidates import find_candidates
 from infuser.relations.classifier import Thresholds
 from infuser.relations.examples import RelationText, Triple
 from infuser.relations.features import portions
 from infuser.relations.negation import Denials
+from infuser.signals.windows import MAX_WORDS, cut_windows
 from infuser.types import Source, Span
 
 if TYPE_CHECKING:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-
-from transformers import BatchEncoding, PreTrainedTokenizerBase
+from typing import TYPE_CHECKING
 
 from infuser.signals.examples import InputRow, shorten
+
+if TYPE_CHECKING:
+    from transformers import BatchEncoding, PreTrainedTokenizerBase
 
 
 def append_text(tokenizer: PreTrainedTokenizerBase, row: InputRow, text: str, limit: int | None) -> InputRow:

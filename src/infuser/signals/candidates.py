@@ -1,4 +1,4 @@
-"""Candidates become tensors: where mentions stand, what they may mean, and the vectors of these entities.
+"""Candidates become arrays: where mentions stand, what they may mean, and the vectors of these entities.
 
 For each knowledge base a batch carries, under names that begin with knowledge_{base}_
 
@@ -19,9 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from infuser.errors import InputError, SourceError
 from infuser.signals.align import Range
@@ -46,18 +44,33 @@ def bases_among(sources: Iterable[Source]) -> dict[int, HasEntityVectors]:
     return bases
 
 
+def check_replaceable(own: Sequence[Source], given: Sequence[Source]) -> None:
+    """Raise unless sources can take the place of a model's own: same kinds and, of knowledge bases, names and sizes."""
+    if _shapes(own) != _shapes(given):
+        raise SourceError(
+            f"This model was infused with {_shapes(own)}; {_shapes(given)} cannot take their place (kind, name, size)."
+        )
+
+
+def _shapes(sources: Sequence[Source]) -> list[tuple[type[Source], str, int]]:
+    """Return kind of each source and, of knowledge bases, name and size of vectors: what a model's weights fit to."""
+    bases = bases_among(sources)
+    named = {place: (base.name, base.dim) for place, base in bases.items()}
+    return [(type(source), *named.get(place, ("", 0))) for place, source in enumerate(sources)]
+
+
 def part_name(base: str, part: str) -> str:
     """Return under which name a batch carries a part of a knowledge base."""
     return f"knowledge_{base}_{part}"
 
 
-def candidate_tensors(
+def candidate_arrays(
     base: HasEntityVectors,
     found: Sequence[Annotations],
     ranges: Sequence[Sequence[Range]],
     gold: Sequence[Sequence[str | None] | None] | None = None,
-) -> dict[str, Tensor]:
-    """Return the tensors of one knowledge base for a batch of texts."""
+) -> dict[str, NDArray[Any]]:
+    """Return the arrays of one knowledge base for a batch of texts."""
     texts = [
         _TextCandidates(base, annotations, of_text, gold[i] if gold is not None else None)
         for i, (annotations, of_text) in enumerate(zip(found, ranges, strict=True))
@@ -76,12 +89,12 @@ def candidate_tensors(
     return {part_name(base.name, part): _padded(rows, -1 if part == "gold" else 0) for part, rows in parts.items()}
 
 
-def _padded(rows: Sequence[NDArray[Any]], filler: int) -> Tensor:
-    """Return arrays (n, ...) of one text each as one tensor (batch, longest n, ...)."""
+def _padded(rows: Sequence[NDArray[Any]], filler: int) -> NDArray[Any]:
+    """Return arrays (n, ...) of one text each as one array (batch, longest n, ...)."""
     padded = np.full((len(rows), max(1, *map(len, rows)), *rows[0].shape[1:]), filler, rows[0].dtype)
     for of_text, row in zip(padded, rows, strict=True):
         of_text[: len(row)] = row
-    return torch.from_numpy(padded)
+    return padded
 
 
 class _TextCandidates:

@@ -1,4 +1,4 @@
-"""Validates examples and turns them into text rows, tokenizer inputs and label tensors."""
+"""Validates examples and turns them into text rows, tokenizer inputs and arrays of labels."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Integral, Real
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
-from torch import Tensor
-from transformers import PreTrainedTokenizerBase
+import numpy as np
+from numpy.typing import NDArray
 
 from infuser.errors import InputError
 from infuser.types import Annotations, join_pair
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 IGNORED = -100
 """The label that transformers' losses leave out."""
@@ -150,8 +152,8 @@ def shorten(tokenizer: PreTrainedTokenizerBase, text: str, limit: int) -> str:
 
 def read_labels(
     examples: Sequence[Mapping[str, Any]], lengths: Sequence[int], *, n_tokens: int, padding_side: str
-) -> dict[str, Tensor]:
-    """Return the label tensors of a batch: one number per example, or one per token padded with -100 to `n_tokens`.
+) -> dict[str, NDArray[Any]]:
+    """Return the labels of a batch: one number per example, or one per token padded with -100 to `n_tokens`.
 
     `lengths` are the examples' own token counts; question answering's `start_positions` and `end_positions` come along.
     """
@@ -183,14 +185,14 @@ def _all_finite(values: Sequence[object]) -> bool:
     return all(isinstance(value, Real) and math.isfinite(value) for value in values)
 
 
-def _per_example(values: list[Any], name: str) -> Tensor:
+def _per_example(values: list[Any], name: str) -> NDArray[Any]:
     if _all_whole(values):
-        return torch.tensor([int(value) for value in values], dtype=torch.long)
+        return np.array([int(value) for value in values], np.int64)
     if _all_finite(values):
-        return torch.tensor([float(value) for value in values], dtype=torch.float32)
+        return np.array([float(value) for value in values], np.float32)
     lists = [value for value in values if isinstance(value, list | tuple) and _all_finite(value)]
     if len(lists) == len(values) and len({len(value) for value in lists}) == 1:
-        return torch.tensor(lists, dtype=torch.float32)  # several yes-or-no labels per text
+        return np.array(lists, np.float32)  # several yes-or-no labels per text
     strange = next((value for value in values if not isinstance(value, Integral)), values[0])
     raise InputError(
         f"Cannot make {name} of {str(strange)[:60]!r} ({type(strange).__name__}). Labels are whole numbers (classes), "
@@ -199,7 +201,7 @@ def _per_example(values: list[Any], name: str) -> Tensor:
     )
 
 
-def _per_token(values: list[Sequence[int]], lengths: Sequence[int], n_tokens: int, padding_side: str) -> Tensor:
+def _per_token(values: list[Sequence[int]], lengths: Sequence[int], n_tokens: int, padding_side: str) -> NDArray[Any]:
     rows = []
     for i, (value, length) in enumerate(zip(values, lengths, strict=True)):
         if len(value) != length:
@@ -209,4 +211,4 @@ def _per_token(values: list[Sequence[int]], lengths: Sequence[int], n_tokens: in
             )
         padding = [IGNORED] * (n_tokens - length)
         rows.append([*padding, *value] if padding_side == "left" else [*value, *padding])
-    return torch.tensor(rows, dtype=torch.long)
+    return np.array(rows, np.int64)

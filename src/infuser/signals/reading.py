@@ -10,9 +10,9 @@ import copy
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.functional import pad
 from transformers import BatchEncoding, PreTrainedTokenizerBase
 
 from infuser.errors import InputError
@@ -51,17 +51,17 @@ class _ReadsKnowledge:
         knowledge = collator.knowledge([rows[i] for i in sources_of], [found[i] for i in sources_of], encoding, golds)
         if knowledge:
             n_tokens = len(encoding["input_ids"][0])
-            knowledge["knowledge_length"] = torch.full((len(encoding["input_ids"]),), n_tokens)
+            knowledge["knowledge_length"] = np.full(len(encoding["input_ids"]), n_tokens)
         if knowledge and collator.vocabulary.with_terms:
             # a pipeline lays single texts side by side and pads, so all need the same tensors, and ids that ties
             # refer to by their places must not move
             knowledge = no_terms(len(encoding["input_ids"])) | knowledge
             terms = knowledge["knowledge_terms"]
-            knowledge["knowledge_terms"] = pad(terms, (0, collator.max_term_tokens - terms.shape[1]))
+            knowledge["knowledge_terms"] = np.pad(terms, ((0, 0), (0, collator.max_term_tokens - terms.shape[1])))
         if not want_offsets:
             del encoding["offset_mapping"]
         encoding = encoding.convert_to_tensors("pt")
-        encoding.update(knowledge)
+        encoding.update(collator.finish(knowledge))
         return encoding
 
 

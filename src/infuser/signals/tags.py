@@ -15,16 +15,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import Tensor
-from transformers import BatchEncoding, PreTrainedConfig, PreTrainedTokenizerBase
 
 from infuser.errors import InputError
 from infuser.signals.examples import IGNORED
+
+if TYPE_CHECKING:
+    from transformers import BatchEncoding, PreTrainedConfig, PreTrainedTokenizerBase
 
 OUTSIDE = "O"
 MOVE_WEIGHT = 0.5
@@ -92,7 +92,7 @@ class Tags:
         """Write the scores of moves into a model's configuration, from which `of_model` reads them."""
         setattr(config, _IN_CONFIG, {"tags": list(self.names), "scores": [list(row) for row in self.moves]})
 
-    def labels(self, examples: Sequence[Mapping[str, Any]], encoding: BatchEncoding) -> dict[str, Tensor]:
+    def labels(self, examples: Sequence[Mapping[str, Any]], encoding: BatchEncoding) -> dict[str, NDArray[Any]]:
         """Return the labels (batch, seq) of examples with `entities`; nothing where examples have none."""
         given = [example.get("entities") for example in examples]
         if all(entities is None for entities in given):
@@ -106,7 +106,7 @@ class Tags:
             for word, number in zip(words, self._numbers(entities, words), strict=True):
                 row[word.token] = number
             rows.append(row)
-        return {"labels": torch.tensor(rows, dtype=torch.long)}
+        return {"labels": np.array(rows, np.int64)}
 
     def _numbers(self, entities: Iterable[tuple[int, int, str]], words: Sequence[TokenWord]) -> list[int]:
         """Return the tag of each word: the first that an entity touches begins it, the others are inside."""
@@ -119,14 +119,15 @@ class Tags:
                 numbers[at] = known[label] + min(place, 1)
         return numbers
 
-    def read(self, logits: Tensor, words: Sequence[TokenWord]) -> list[FoundEntity]:
+    def read(self, logits: NDArray[Any], words: Sequence[TokenWord]) -> list[FoundEntity]:
         """Return the entities on the best path through the logits (seq, tags) of one text, in the order of the text.
 
         An entity's probability is the product of its words' probabilities of their tags.
         """
         if not words:
             return []
-        scores = logits[[word.token for word in words]].detach().double().log_softmax(dim=-1).numpy()
+        scores = np.asarray(logits)[[word.token for word in words]].astype(np.float64)
+        scores -= np.logaddexp.reduce(scores, axis=-1, keepdims=True)
         found: list[FoundEntity] = []
         for word, number, score in zip(words, self._best_path(scores), scores, strict=True):
             tag, share = self.names[number], float(np.exp(score[number]))

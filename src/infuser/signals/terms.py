@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import torch
-from torch import Tensor
-from transformers import PreTrainedTokenizerBase
+import numpy as np
+from numpy.typing import NDArray
 
 from infuser.signals.align import Aligned
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedTokenizerBase
 
 _MOST_SPELLINGS = 100_000
 """Terms whose token ids are cached; beyond that the cache starts empty again."""
@@ -52,7 +54,7 @@ class Speller:
         return kept
 
 
-def term_tensors(aligned: Sequence[Aligned], spell: Speller, *, max_tokens: int) -> dict[str, Tensor]:
+def term_arrays(aligned: Sequence[Aligned], spell: Speller, *, max_tokens: int) -> dict[str, NDArray[Any]]:
     """Return ids, ties and weights of a batch's terms, at most so many tokens per text; none without terms."""
     spellings = spell(term for one in aligned for term in one.terms)
     placed = [_place(one, spellings, max_tokens) for one in aligned]
@@ -66,12 +68,12 @@ def term_tensors(aligned: Sequence[Aligned], spell: Speller, *, max_tokens: int)
     }
 
 
-def no_terms(n_texts: int) -> dict[str, Tensor]:
-    """Return the tensors of texts without any term."""
+def no_terms(n_texts: int) -> dict[str, NDArray[Any]]:
+    """Return the arrays of texts without any term."""
     return {
-        "knowledge_terms": torch.zeros(n_texts, 1, dtype=torch.long),
-        "knowledge_ties": torch.zeros(n_texts, 1, 6, dtype=torch.long),
-        "knowledge_tie_weights": torch.zeros(n_texts, 1),
+        "knowledge_terms": np.zeros((n_texts, 1), np.int64),
+        "knowledge_ties": np.zeros((n_texts, 1, 6), np.int64),
+        "knowledge_tie_weights": np.zeros((n_texts, 1), np.float32),
     }
 
 
@@ -94,8 +96,8 @@ def _place(
     return ids, ties, weights
 
 
-def padded(rows: Sequence[Sequence[Any]], filler: Any) -> Tensor:
-    """Return rows as one tensor, filled up to the longest (at least one item); float32 if the filler is a float."""
+def padded(rows: Sequence[Sequence[Any]], filler: Any) -> NDArray[Any]:
+    """Return rows as one array, filled up to the longest (at least one item); float32 if the filler is a float."""
     longest = max(1, *map(len, rows))
     full = [[*row, *[filler] * (longest - len(row))] for row in rows]
-    return torch.tensor(full, dtype=torch.float32 if isinstance(filler, float) else torch.long)
+    return np.array(full, np.float32 if isinstance(filler, float) else np.int64)

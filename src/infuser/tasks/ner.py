@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from infuser.errors import InputError
 from infuser.hosts.answers import finite
-from infuser.linking.windows import MAX_WORDS, cut_windows
 from infuser.registry import TASKS
+from infuser.signals.windows import MAX_WORDS, cut_windows, is_cut, read_in_windows
 from infuser.stats.entity_scores import mentions_of, score_entities
 from infuser.stats.metrics import get_metric
 from infuser.tables.rows import Record
@@ -25,7 +25,6 @@ from infuser.tasks.ner_readers import dataset_entities, read_entities
 from infuser.tasks.ner_rules import DICTIONARY, Dictionary, union
 from infuser.tasks.official import is_datasets_name
 from infuser.tasks.parts import InParts
-from infuser.words import find_tokens
 
 if TYPE_CHECKING:
     from transformers import PreTrainedModel
@@ -213,23 +212,9 @@ def find_in_documents(
 
     A text that the encoder cannot read whole is read in windows that end with a paragraph or a sentence if possible.
     """
-    found: list[list[FoundEntity]] = [[] for _ in documents]
-    waiting: list[tuple[int, int, Mapping[str, Any]]] = [(row, 0, example) for row, example in enumerate(documents)]
-    while waiting:
-        examples = [example for *_, example in waiting]
-        answers = _read_all(model, collator, examples, batch_size=batch_size, progress=False)
-        longer: list[tuple[int, int, Mapping[str, Any]]] = []
-        for (row, start, example), (entities, is_cut) in zip(waiting, answers, strict=True):
-            text = example["text"]
-            n_words = min(MAX_WORDS, len(find_tokens(text, case=False)) // 2) if is_cut else 0
-            parts = cut_windows(text, n_words) if n_words else []
-            if len(parts) > 1:
-                beside = {"pair": example["pair"]} if example.get("pair") is not None else {}
-                longer += [(row, start + first, {"text": text[first:end], **beside}) for first, end in parts]
-            else:
-                found[row] += [[start + first, start + end, *more] for first, end, *more in entities]
-        waiting = longer
-    return [sorted(of_text) for of_text in found]
+    return read_in_windows(
+        documents, lambda some: _read_all(model, collator, some, batch_size=batch_size, progress=False)
+    )
 
 
 def _read_all(
@@ -256,11 +241,6 @@ def _read_batch(
 ) -> list[tuple[list[FoundEntity], bool]]:
     """Return the entities of each text of one batch, and whether the text was cut."""
     batch, words = collator.with_words(examples)
-    logits = finite(model(**{name: tensor.to(model.device) for name, tensor in batch.items()}).logits.cpu())
-    cut = [_is_cut(one["text"], of_text) for one, of_text in zip(examples, words, strict=True)]
-    return list(zip(map(tags.read, logits, words), cut, strict=True))
-
-
-def _is_cut(text: str, words: Sequence[Any]) -> bool:
-    """Return whether letters or digits stand behind the last word that was read."""
-    return any(sign.isalnum() for sign in text[words[-1].end if words else 0 :])
+    logits = finite(model(**{name: tensor.to(model.device) for name, tensor in batch.items()}).logits.double().cpu())
+    cut = [is_cut(one["text"], of_text) for one, of_text in zip(examples, words, strict=True)]
+    return list(zip(map(tags.read, logits.numpy(), words), cut, strict=True))

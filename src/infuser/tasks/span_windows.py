@@ -7,20 +7,18 @@ A window without an answer points to its first token, [CLS].
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from infuser.hosts.answers import finite
-from infuser.types import PAIR_BREAK, Span
-from infuser.words import Word, find_words
+from infuser.signals.answers import best_answer, in_pair
+from infuser.words import find_words
 
 if TYPE_CHECKING:
     from torch import Tensor
     from transformers import PreTrainedModel
 
     from infuser.signals import Collator
-    from infuser.signals.align import Range
     from infuser.tasks.base import Example
 
 _ARTICLES = ("a", "an", "the")
@@ -87,7 +85,7 @@ class WindowCollator:
         """Return the batch of these windows; an answer that was cut off counts as no answer."""
         import torch
 
-        spans = [_in_pair(window, [window["answer"]] if window["answer"] else []) for window in windows]
+        spans = [in_pair(window["text"], [window["answer"]] if window["answer"] else []) for window in windows]
         batch, ranges = self.collator.place(windows, spans)
         firsts = _first_tokens(batch)
         found = [of_window[0] if of_window else None for of_window in ranges]
@@ -125,38 +123,17 @@ def _read_batch(
     import torch
 
     words = [find_words(window["pair"]) for window in windows]
-    spans = [_in_pair(window, [word[:2] for word in found]) for window, found in zip(windows, words, strict=True)]
+    spans = [
+        in_pair(window["text"], [word[:2] for word in found]) for window, found in zip(windows, words, strict=True)
+    ]
     batch, ranges = collator.place(windows, spans)
     out: Any = model(**{name: tensor.to(model.device) for name, tensor in batch.items()})
     logits = finite(torch.stack((out.start_logits, out.end_logits), dim=1).float().cpu())  # (windows, 2, seq)
-    best = [_best(*row, max_tokens) for row in zip(logits, words, ranges, _first_tokens(batch), strict=True)]
+    best = [
+        best_answer(*row, max_tokens) for row in zip(logits.numpy(), words, ranges, _first_tokens(batch), strict=True)
+    ]
     rows = zip(best, windows, strict=True)
     return [PassageAnswer(score, window["pair"][start:end]) for (score, start, end), window in rows]
-
-
-def _best(
-    logits: Tensor, words: Sequence[Word], ranges: Sequence[Range], none: int, max_tokens: int
-) -> tuple[float, int, int]:
-    """Return the score of the best run of words that the encoder has read, against none, and where it stands."""
-    import torch
-
-    kept = [(word, tokens) for word, tokens in zip(words, ranges, strict=True) if tokens is not None]
-    firsts = torch.tensor([tokens[0] for _, tokens in kept], dtype=torch.long)
-    lasts = torch.tensor([tokens[1] - 1 for _, tokens in kept], dtype=torch.long)
-    n_tokens = lasts[None, :] - firsts[:, None] + 1
-    allowed = torch.ones_like(n_tokens, dtype=torch.bool).triu() & (n_tokens <= max_tokens)  # (first word, last word)
-    if not allowed.any():
-        return -math.inf, 0, 0
-    scores = logits[0, firsts][:, None] + logits[1, lasts][None, :]
-    first, last = divmod(int(scores.masked_fill(~allowed, -math.inf).argmax()), len(kept))
-    score = scores[first, last] - logits[0, none] - logits[1, none]
-    return float(score), kept[first][0].start, kept[last][0].end
-
-
-def _in_pair(window: Mapping[str, Any], places: Sequence[tuple[int, int]]) -> list[Span]:
-    """Return spans of a passage, counted in characters of the window's joined text."""
-    begin = len(window["text"]) + len(PAIR_BREAK)
-    return [Span(begin + start, begin + end) for start, end in places]
 
 
 def _first_tokens(batch: Mapping[str, Tensor]) -> list[int]:
