@@ -67,6 +67,14 @@ def model(model_without_graph: tuple[Path, Path], graph: Path) -> InfusedModel:
 
 
 @pytest.fixture(scope="session")
+def exported(model_without_graph: tuple[Path, Path]) -> Path:
+    """Return the same model as a graph for onnxruntime."""
+    folder = model_without_graph[0].parent / "exported"
+    infuser.load(model_without_graph[0]).export(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
 def linker(tmp_path_factory: pytest.TempPathFactory) -> InfusedModel:
     return InfusedModel(infuser.load(save_linker(tmp_path_factory.mktemp("linker"))))
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 from serving.conftest import OF_NEW, PAIR, TEXT, Gated
 
+import infuser.runtime
 from infuser.analysis.explain import explain
 from infuser.analysis.predict import predict
 from infuser.errors import InputError
 from infuser.linking.inference import find_mentions
+from infuser.serving.exported import ServedExport
 from infuser.serving.infused import InfusedModel
 from infuser.serving.limits import ServingLimits
 from infuser.serving.server import check_access, running
@@ -29,6 +32,34 @@ def test_predictions_are_those_of_the_library(client: httpx.Client, model: Infus
     for answer, known in zip([*several["predictions"], *one["predictions"]], [*expected, expected[0]], strict=True):
         assert answer["label"] == known["label"]
         assert answer["probabilities"] == pytest.approx(known["probabilities"], abs=1e-6)
+
+
+def test_an_exported_model_answers_as_the_saved_one_does(exported: Path, client: httpx.Client) -> None:
+    model = ServedExport(infuser.runtime.load(exported, threads=1))
+    asked = {"texts": [TEXT, OF_NEW, "the old town"], "pairs": [PAIR, None, "the river"]}
+    with running(model) as address, httpx.Client(base_url=address, timeout=20) as other:
+        for task, key in (("predict", "predictions"), ("annotate", "annotations")):
+            one, two = (side.post(f"/{task}", json=asked).json()[key] for side in (client, other))
+            assert flat(one) == pytest.approx(flat(two), abs=1e-5)
+        [saved], [told] = (
+            side.post("/explain", json={"text": TEXT}).json()["explanations"] for side in (client, other)
+        )
+        assert told["with_knowledge"] == pytest.approx(saved["with_knowledge"], abs=1e-5)
+        for name, answer in saved["without_source"].items():
+            assert told["without_source"][name] == pytest.approx(answer, abs=1e-5)
+        off = other.post("/explain", json={"text": TEXT, "off": ["graph"]}).json()["explanations"][0]
+        assert off["with_knowledge"] == pytest.approx(told["without_source"]["graph"]) and off["off"] == ["graph"]
+        assert "'grahp'" in other.post("/explain", json={"text": TEXT, "off": ["grahp"]}).json()["error"]["message"]
+        assert other.post("/link", json={"text": TEXT}).status_code == 404
+        assert other.get("/model").json()["labels"] == ["no", "perhaps", "yes"]
+
+
+def flat(value: Any, name: str = "") -> dict[str, Any]:
+    """Return the leaves of JSON values by their places."""
+    if isinstance(value, dict | list):
+        inside = value.items() if isinstance(value, dict) else enumerate(value)
+        return {key: leaf for at, one in inside for key, leaf in flat(one, f"{name}/{at}").items()}
+    return {name: value}
 
 
 def test_annotations_name_words_entities_and_ties_by_source(client: httpx.Client) -> None:
@@ -179,8 +210,6 @@ def narrow(narrow_model: InfusedModel) -> Any:
 
 @pytest.fixture(scope="module")
 def narrow_model(model_without_graph: Any) -> InfusedModel:
-    import infuser
-
     return InfusedModel(infuser.load(model_without_graph[0]))
 
 

@@ -10,6 +10,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,6 +21,10 @@ import pytest
 from cli.commands import error_of
 from serving.conftest import NEW, OF_NEW, TRIPLES, build
 from serving.test_exchange import entities_of, flip_a_byte
+
+from infuser import Entities
+from infuser.errors import InfuserError
+from infuser.serving.server import serve
 
 pytestmark = [
     pytest.mark.slow,
@@ -52,12 +57,21 @@ class Server:
 
 
 @pytest.fixture(scope="module")
-def server(model_without_graph: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def server(
+    exported: Path, model_without_graph: tuple[Path, Path], tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Server]:
     folder = tmp_path_factory.mktemp("processes")
     shutil.copytree(model_without_graph[1], folder / "kg")
     (folder / "phrases.txt").write_text("near me\n", encoding="utf-8")
-    command = [sys.executable, "-m", "infuser", "serve", str(model_without_graph[0]), "--port", "0", "--workers", "2"]
-    command += ["--source", f"graph={folder / 'kg'}", "--source", f"phrases={folder / 'phrases.txt'}"]
+    sources = [f"graph={folder / 'kg'}", f"phrases={folder / 'phrases.txt'}"]
+    with started(exported, "--workers", 2, *(word for one in sources for word in ("--source", one))) as (process, said):
+        yield Server(process, said[0].split()[2], said, folder / "kg")
+
+
+@contextmanager
+def started(model: Path, *options: object) -> Iterator[tuple[subprocess.Popen[str], list[str]]]:
+    """Start `infuser serve` and yield its process and what it says when it is up."""
+    command = [sys.executable, "-m", "infuser", "serve", str(model), "--port", "0", *map(str, options)]
     quiet = {**os.environ, "OMP_NUM_THREADS": "1"}
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=quiet) as process:
         try:
@@ -67,7 +81,7 @@ def server(model_without_graph: tuple[Path, Path], tmp_path_factory: pytest.Temp
                 line = process.stdout.readline()
                 assert line, process.stderr.read() if process.stderr else ""
                 said.append(line)
-            yield Server(process, said[0].split()[2], said, folder / "kg")
+            yield process, said
         finally:
             process.kill()
 
@@ -190,8 +204,29 @@ def test_what_cannot_be_served_is_said_before_any_worker_starts(model_without_gr
     assert "No file at" in error_of("serve", model, "--source", "graph=/no/such/folder")
 
 
-def test_a_model_that_cannot_be_loaded_ends_the_server_with_its_reason(tmp_path: Path) -> None:
-    from cli.commands import run_command
+def test_a_model_that_cannot_be_loaded_ends_the_server_with_its_reason(exported: Path, tmp_path: Path) -> None:
+    shutil.copytree(exported, tmp_path / "damaged")
+    (tmp_path / "damaged" / "model.onnx").write_bytes(b"no graph")
+    error = error_of("serve", tmp_path / "damaged", "--port", 0, code=1)
+    assert "model.onnx is damaged" in error and "Export the model again" in error
 
-    result = run_command("serve", tmp_path / "nothing", "--port", "0", code=1)
-    assert "There is no model" in result.stderr and "Traceback" not in result.output
+
+class Deadly(Entities):
+    """A source that ends the process which unpacks it."""
+
+    def __reduce__(self) -> Any:
+        return os._exit, (3,)
+
+
+def test_workers_that_die_before_they_are_ready_end_the_server(exported: Path) -> None:
+    with pytest.raises(InfuserError, match="ended with exit code 3 before it was ready"):
+        serve(str(exported), [Deadly(["river"]), Entities(["town"])], port=0)
+
+
+def test_a_saved_model_is_served_by_torch_and_stops_with_ctrl_c(model_without_graph: tuple[Path, Path]) -> None:
+    with started(model_without_graph[0]) as (process, said):
+        answer = httpx.post(f"{said[0].split()[2]}/predict", json={"text": OF_NEW}, timeout=60).json()
+        assert answer["predictions"][0]["label"] in ("no", "perhaps", "yes")
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=60)
+        assert process.returncode == 0 and "Traceback" not in err

@@ -4,6 +4,7 @@
 |-----------|--------------------------------------------------------------------------------------------------|
 | model     | what can be served: ServedModel, and models by name                                              |
 | infused   | an infused model, or a plain checkpoint, as a served model                                       |
+| exported  | an exported model as a served model, without torch                                               |
 | knowledge | the sources in use and those that take their place; folders kept as they were when opened        |
 | requests  | what clients ask, read from a request's body                                                     |
 | limits    | sizes, times and lengths of queues                                                               |

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict
 from functools import cached_property
 from typing import Any, Self
@@ -19,10 +19,10 @@ from infuser.linking.inference import check_linker, find_mentions
 from infuser.methods.together import name_of
 from infuser.opening import open_infused, open_plain, plain_collator
 from infuser.relations.encoders import Encoder
+from infuser.serving.annotations import described, described_by_name, find
 from infuser.serving.model import ANNOTATE, EXPLAIN, LINK, PREDICT, Question
 from infuser.signals import Collator
-from infuser.sources.naming import source_names
-from infuser.types import Annotations, Source
+from infuser.types import Source
 
 _N_CANDIDATES = 5
 
@@ -65,10 +65,7 @@ class InfusedModel:
 
     def annotate(self, questions: Sequence[Question]) -> list[dict[str, Any]]:
         """Return what each source finds in each text, by the source's name."""
-        names = source_names(self.sources)
-        texts, pairs = [one.text for one in questions], [one.pair for one in questions]
-        found = self._collator.annotate(texts, pairs)
-        return [annotated(dict(zip(names, of_text, strict=True))) for of_text in found]
+        return [{"found": described(self.sources, of_text)} for of_text in find(self.sources, questions)]
 
     def explain(self, questions: Sequence[Question], off: Collection[str] = ()) -> list[dict[str, Any]]:
         """Return the answer about each text with knowledge, without it, and without each source in turn."""
@@ -93,21 +90,6 @@ class InfusedModel:
         return plain_collator(self.infused.model, self.infused.tokenizer)
 
 
-def annotated(found: Mapping[str, Annotations]) -> dict[str, Any]:
-    """Return annotations as JSON values, by source; spans with the words that they stand for."""
-    return {
-        "found": {
-            name: {
-                "spans": [asdict(span) | {"text": of_text.text[span.start : span.end]} for span in of_text.spans],
-                "links": [asdict(link) for link in of_text.links],
-                "terms": [asdict(term) for term in of_text.terms],
-                "candidates": [[asdict(one) for one in of_span] for of_span in of_text.candidates],
-            }
-            for name, of_text in found.items()
-        }
-    }
-
-
 def explained(one: Explanation) -> dict[str, Any]:
     """Return the answers of an explanation as JSON values, and what was found; attention is left to `infuser view`."""
     told = one.to_dict()
@@ -121,7 +103,7 @@ def explained(one: Explanation) -> dict[str, Any]:
             "off": told["off"],
             "written": told["written"],
             "mentions": told["mentions"],
-            **annotated(one.found),
+            "found": described_by_name(one.found),
         }
     )
     return plain

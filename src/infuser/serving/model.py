@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, Self
 
+from infuser.runtime.card import CARD as EXPORT_CARD
+from infuser.runtime.card import is_export
 from infuser.sources.storage import CARD, read_saved_sources
 from infuser.types import Source
 
@@ -56,14 +58,22 @@ class ServedModel(Protocol):
 def saved_sources(name: str) -> list[Source]:
     """Return the sources saved with a model, without loading the model; none for a plain checkpoint."""
     folder = _folder_of(name)
-    return read_saved_sources(folder) if (folder / CARD).is_file() else []
+    for card in (EXPORT_CARD, CARD):
+        if (folder / card).is_file():
+            return read_saved_sources(folder, card)
+    return []
 
 
-def open_model(name: str, sources: Sequence[Source]) -> ServedModel:
-    """Return a model by name, ready to answer with these sources."""
-    from infuser.serving.infused import open_infused_model
-
+def open_model(name: str, sources: Sequence[Source], *, threads: int | None = None) -> ServedModel:
+    """Return a model by name, ready to answer with these sources; of an exported one, with so many threads."""
     folder = _folder_of(name)
+    if is_export(folder):
+        from infuser.runtime import load
+        from infuser.serving.exported import ServedExport
+
+        return ServedExport(load(folder, sources=sources, threads=threads))
+    from infuser.serving.infused import open_infused_model  # not above: it loads torch
+
     return open_infused_model(str(folder) if folder.is_dir() else name, sources)
 
 

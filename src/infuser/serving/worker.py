@@ -9,6 +9,7 @@ import socket
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any
@@ -92,7 +93,7 @@ class _Worker:
         with suppress(NotImplementedError):
             asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, self._stop)
         try:
-            model = await asyncio.to_thread(open_model, plan.model, sources)
+            model = await asyncio.to_thread(partial(open_model, plan.model, sources, threads=plan.n_threads))
         except (InfuserError, OSError) as error:
             await self._channel.ask("broken", str(error))
             return

@@ -129,9 +129,9 @@ def save_source(source: Source, directory: Path) -> dict[str, Any]:
     return {"name": name, "settings": settings}
 
 
-def read_saved_sources(directory: Path) -> list[Source]:
-    """Return the sources of a saved infused model, without loading the model."""
-    path = directory / CARD
+def read_saved_sources(directory: Path, card: str = CARD) -> list[Source]:
+    """Return the sources that the card of a saved model lists, without loading the model."""
+    path = directory / card
     try:
         records = json.loads(path.read_text(encoding="utf-8"))["sources"]
         places = [directory / "sources" / str(i) for i in range(len(records))]
