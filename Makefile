@@ -62,7 +62,7 @@ clean: ## remove caches and built files; .venv and runs/ stay
 
 .venv/installed-dev: .venv/installed
 	@echo "Adding the test tools, the taggers and the client libraries to .venv."
-	$(BIN)/python -m pip install -c constraints.txt -e ".[dev,clients,bench,datasets,gliner,pykeen,rdf,spacy,spark,stanza]"
+	$(BIN)/python -m pip install -c constraints.txt -e ".[dev,clients,bench,datasets,export,gliner,pykeen,rdf,spacy,spark,stanza]"
 	@touch $@
 
 .venv/installed-docs: .venv/installed-dev

@@ -30,7 +30,7 @@ def tags_words(model: PreTrainedModel) -> bool:
 
 def label_names(model: PreTrainedModel) -> list[str]:
     """Return the names of a classifier's labels, or the one name "score" if it answers with a number."""
-    return answers.label_names(model.config.id2label, model.config.num_labels)
+    return answers.label_names(model.config.id2label, int(model.config.num_labels or 0))
 
 
 def probabilities(model: PreTrainedModel, logits: Tensor) -> Tensor:

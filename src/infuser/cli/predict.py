@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -17,11 +19,16 @@ if TYPE_CHECKING:
     from transformers import PreTrainedModel
 
     from infuser.signals import Collator
+    from infuser.types import Source
+
+
+_BATCHES_AT_ONCE = 16
+"""Batches that an exported model sorts by length before it reads them."""
 
 
 @option_groups
 def predict(
-    model: Annotated[str, argument("Folder that `infuser train` wrote, or any text classifier.")],
+    model: Annotated[str, argument("Folder that `infuser train` or `infuser export` wrote, or any text classifier.")],
     data: Annotated[
         Path | None,
         argument(
@@ -62,6 +69,18 @@ def predict(
     named, read = sources.read(), columns.columns()
     # a first look at the whole file: a broken line should be known before an hour of work, not after it
     n_texts = sum(1 for _ in read_examples(data, read)) if data not in (None, STDIN) else None
+    from infuser.runtime.card import is_export
+
+    if is_export(model):
+        if no_knowledge:
+            raise InputError("An exported model answers with its knowledge, so --no-knowledge has no meaning for it.")
+        ask = _exported(model, named, batch_size)
+        if text is not None:
+            _print_exported(next(ask(iter([{"text": text, "pair": pair}]))))
+        else:
+            assert data is not None
+            _write_answers(out, n_texts, ask(example for _, example in read_examples(data, read)))
+        return
     with loading("the model") as progress:
         from infuser.analysis.predict import predict as predict_texts
         from infuser.hosts.loading import to_fastest_device
@@ -75,16 +94,48 @@ def predict(
         _print_answer(classifier, collator, text, pair)
         return
     assert data is not None
-    counts, n_read = Counter[str](), 0
     examples = (example for _, example in read_examples(data, read))
+    _write_answers(out, n_texts, predict_texts(classifier, collator, examples, batch_size=batch_size))
+
+
+def _write_answers(out: Path | None, n_texts: int | None, answers: Iterator[dict[str, Any]]) -> None:
+    """Write answers as they come, and print how many there were of each."""
+    counts, n_read = Counter[str](), 0
     with writing(out, "labelling", n_texts) as write:
-        for answer in predict_texts(classifier, collator, examples, batch_size=batch_size):
+        for answer in answers:
             n_read += 1
             counts.update(one["label"] for one in answer.get("entities", [{"label": answer.get("label", "score")}]))
             write([answer])
     where = "" if out is None else f" in {out}"
     labels = ", ".join(f"{n:,} {label}" for label, n in counts.most_common(10))
     say(f"{n_read:,} texts labelled{where}: {labels or 'nothing'}", err=True)
+
+
+def _exported(
+    folder: str, sources: Sequence[Source], batch_size: int
+) -> Callable[[Iterator[Mapping[str, Any]]], Iterator[dict[str, Any]]]:
+    """Return what answers a stream of examples with an exported model."""
+    from infuser.runtime import load
+
+    model = load(folder, sources=sources or None)
+
+    def ask(examples: Iterator[Mapping[str, Any]]) -> Iterator[dict[str, Any]]:
+        while chunk := list(islice(examples, batch_size * _BATCHES_AT_ONCE)):
+            for example, answer in zip(chunk, model.answer(chunk, batch_size=batch_size), strict=True):
+                yield {**{name: value for name, value in example.items() if value is not None}, **answer}
+
+    return ask
+
+
+def _print_exported(answer: dict[str, Any]) -> None:
+    """Print an exported model's answer for one text."""
+    if "entities" in answer:
+        _print_entities(answer["text"], answer["entities"], None)
+    elif "score" in answer:
+        say(f"score {answer['score']:.4f}" + (f"  {answer['answer']}" if "answer" in answer else ""))
+    else:
+        shares = sorted(answer["probabilities"].items(), key=lambda one: -one[1])
+        print_table(["label", "probability"], [(label, f"{share:.4f}") for label, share in shares], bold=0)
 
 
 def _print_answer(model: PreTrainedModel, collator: Collator, text: str, pair: str | None) -> None:

@@ -58,11 +58,15 @@ class Graph(nn.Module):
         given = dict(zip(self.names, tensors, strict=True))
         if self.head == "multiple-choice":  # each row is the only choice of a text of its own
             given = {name: one if name.startswith("knowledge_") else one[:, None] for name, one in given.items()}
-        out = self.model(**given)
-        if self.head == "question-answering":
-            return torch.stack([out.start_logits, out.end_logits], dim=1)
-        result: Tensor = out.last_hidden_state if self.head == "encoder" else out.logits
-        return result
+        return output_of(self.model(**given), self.head)
+
+
+def output_of(answer: Any, head: Head) -> Tensor:
+    """Return the one tensor that a graph gives of a model's answer."""
+    if head == "question-answering":
+        return torch.stack([answer.start_logits, answer.end_logits], dim=1)
+    result: Tensor = answer.last_hidden_state if head == "encoder" else answer.logits
+    return result
 
 
 def write_graph(model: PreTrainedModel, inputs: GraphInputs, head: Head, path: Path) -> None:

@@ -9,11 +9,12 @@ from infuser.errors import MissingExtraError
 
 
 def quantize(path: Path, target: Path) -> None:
-    """Write the graph with quantised matrices and embeddings; activations are quantised while it runs.
+    """Write a graph with quantised matrices and embeddings; activations are quantised while it runs.
 
     Attention scores, maps and the convolution over them stay as they are.
     """
     try:
+        import onnx
         from onnxruntime.quantization import QuantType, quantize_dynamic
     except ImportError as error:
         raise MissingExtraError(
@@ -23,8 +24,10 @@ def quantize(path: Path, target: Path) -> None:
     level = root.level
     root.setLevel(logging.ERROR)  # it advises a preprocessing for convolutions, which stay as they are
     try:
+        graph = onnx.load(path)
+        del graph.graph.value_info[:]  # shapes of matrices that the quantiser turns around, which it would trip over
         quantize_dynamic(
-            path,
+            graph,
             target,
             op_types_to_quantize=["MatMul", "Gather"],
             weight_type=QuantType.QInt8,

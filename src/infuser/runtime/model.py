@@ -148,9 +148,10 @@ class ExportedModel:
         ]
         arrays, ranges = self._maker.place(examples, spans)
         firsts = arrays["attention_mask"].argmax(axis=1).tolist()
+        rows = zip(self._run(arrays), words, ranges, firsts, strict=True)
         answers = []
-        for example, *row in zip(examples, self._run(arrays), words, ranges, firsts, strict=True):
-            score, start, end = best_answer(*row, MAX_ANSWER_TOKENS)
+        for example, (logits, of_text, tokens, first) in zip(examples, rows, strict=True):
+            score, start, end = best_answer(logits, of_text, tokens, first, MAX_ANSWER_TOKENS)
             answers.append({"answer": example["pair"][start:end], "start": start, "end": end, "score": score})
         return answers
 

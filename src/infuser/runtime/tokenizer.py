@@ -94,7 +94,7 @@ class TextTokenizer:
         with self._lock:
             self._set(bool(padding), max_length if truncation else None, pad_to_multiple_of)
             encodings = self._backend.encode_batch(inputs, add_special_tokens=add_special_tokens)
-        data = {
+        data: dict[str, Any] = {
             "input_ids": [one.ids for one in encodings],
             "attention_mask": [one.attention_mask for one in encodings],
             "offset_mapping": [one.offsets for one in encodings],
