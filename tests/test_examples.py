@@ -85,6 +85,7 @@ SAID = {
         "every epoch draws its own links: True",
         "what the encoder knows is left out: True",
     ],
+    "serve": ["version of the knowledge: 2", "found: glipizide, pharmacy"],
     "spectral": ["the penalty shrank them: True", "Trainer logs the penalty: True"],
     "train": ["best auc on dev", "asked again, it trained for 0 steps"],
     "trainer": ["test AUC"],
@@ -186,6 +187,15 @@ def test_a_tagger_learns_from_a_list_which_names_are_which(told: dict[str, dict[
 def test_the_linker_reads_which_of_two_goods_is_meant(told: dict[str, dict[str, str]]) -> None:
     said = said_by(told, "link")
     assert number_in(r"F1 ([\d.]+)", said) > number_in(r"priors alone ([\d.]+)", said) + 0.1
+
+
+@pytest.mark.slow
+def test_a_server_knows_an_entity_as_soon_as_it_is_added(told: dict[str, dict[str, str]]) -> None:
+    said = said_by(told, "serve")
+    before, after, without = (
+        number_in(rf"relevant {when}: ([\d.]+)", said) for when in ("before", "after", "without the graph")
+    )
+    assert after > before + 0.3 and abs(without - before) < 0.2
 
 
 @pytest.mark.slow

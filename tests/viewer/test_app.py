@@ -17,10 +17,10 @@ from tiny_infusions import KNOWN_TEXT
 from infuser.analysis.explain import explain
 from infuser.errors import SourceError
 from infuser.reports.explanation_page import explanation_parts
-from infuser.viewer.guard import POLICY
 from infuser.viewer.limits import Limits
 from infuser.viewer.request import ViewRequest
 from infuser.viewer.views import InfusedView, View
+from infuser.web.guard import POLICY
 
 JSON = {"content-type": "application/json"}
 ASKED = {"text": KNOWN_TEXT, "pair": "the old city", "off": [], "layer": 1, "head": 0}

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from infuser.errors import InputError
-from infuser.viewer.request import ViewRequest, read_body, request_of
+from infuser.viewer.request import ViewRequest, request_of
+from infuser.web.bodies import read_body
 
 SIGNS = st.text(st.characters(codec=None), max_size=20)  # halves of signs too
 SCALARS = st.none() | st.booleans() | st.integers() | st.floats() | SIGNS | st.just("strongest")

@@ -14,8 +14,9 @@ from tiny_infusions import KNOWN_TEXT
 
 from infuser.errors import InputError
 from infuser.viewer.limits import Limits
-from infuser.viewer.server import _listen, hosts_for, running, serve
+from infuser.viewer.server import running, serve
 from infuser.viewer.views import InfusedView
+from infuser.web.listening import hosts_for, listen
 
 
 def test_a_running_server_answers_at_its_address_and_is_gone_afterwards(view: InfusedView) -> None:
@@ -116,9 +117,7 @@ def test_the_names_answered_to_follow_the_address_bound_to() -> None:
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
-def test_the_usual_port_is_taken_where_it_is_free(
-    view: InfusedView, monkeypatch: pytest.MonkeyPatch, host: str
-) -> None:
+def test_the_usual_port_is_taken_where_it_is_free(host: str) -> None:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         first = socket.create_server((host, 0), family=family)
@@ -126,10 +125,9 @@ def test_the_usual_port_is_taken_where_it_is_free(
         pytest.skip(f"this machine has no {host}: {error}")
     with first as taken:
         usual = taken.getsockname()[1]
-        monkeypatch.setattr("infuser.viewer.server.USUAL_PORT", usual)
-        with _listen(host, None) as other:
+        with listen(host, None, usual) as other:
             assert other.getsockname()[1] not in (0, usual)
-    with _listen(host, None) as free:
+    with listen(host, None, usual) as free:
         assert free.getsockname()[1] == usual
 
 

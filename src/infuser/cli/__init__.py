@@ -20,6 +20,7 @@ from infuser.cli.options import option
 from infuser.cli.predict import predict
 from infuser.cli.probe import probe
 from infuser.cli.select import select
+from infuser.cli.serve import serve
 from infuser.cli.train import train
 from infuser.cli.view import view
 from infuser.errors import InfuserError, InputError, SourceError, UnknownNameError
@@ -70,7 +71,7 @@ def infuser(
     """
 
 
-for command in (demo, train, predict, export, explain, view, diagnose, probe, select, annotate, link):
+for command in (demo, train, predict, export, explain, view, serve, diagnose, probe, select, annotate, link):
     app.command()(command)
 for group in (bench, linker, relations, graph, candidates, vectors, correlation, gazetteer, assets):
     app.add_typer(group.app, name=group.__name__.rpartition(".")[2])

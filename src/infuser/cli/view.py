@@ -56,8 +56,9 @@ def view(
     named, allow = sources.read(), allow_host or []
     with loading("the model") as progress:
         from infuser.viewer.opening import open_view
-        from infuser.viewer.server import hosts_for, is_private, serve
+        from infuser.viewer.server import serve
         from infuser.viewer.views import warm_up
+        from infuser.web.listening import hosts_for, is_private
 
         hosts_for(host, allow)  # an error now, before the model is loaded
         shown = open_view(model, named, encoder=encoder, progress=progress)

@@ -11,9 +11,8 @@ from transformers import PreTrainedConfig
 from infuser import assets
 from infuser.assets import Progress as Progress
 from infuser.errors import CheckpointError
+from infuser.sources.storage import CARD as CARD
 
-CARD = "infuser.json"
-"""The file by which a saved infused model is recognised."""
 CLASSIFIER = "ForSequenceClassification"
 """How the class names of text classifiers end."""
 TAGGER = "ForTokenClassification"

@@ -92,6 +92,12 @@ class Folder(Mapping[str, Any]):
             first += n_blocks
         self._opened: dict[str, Any] = {}
 
+    def check(self) -> None:
+        """Compare all files with their checksums now, and not when they are first touched."""
+        for path, sums in self._files.values():
+            if not np.array_equal(_checksums(np.memmap(path, np.uint8, "r")), sums):
+                raise damaged(path)
+
     def __getitem__(self, name: str) -> Any:
         if name not in self._opened:
             path, sums = self._files[name]

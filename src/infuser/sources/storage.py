@@ -13,13 +13,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
-from infuser.errors import SourceError, UnknownNameError
-from infuser.files import json_of, sha256_of, sha256_of_file
+from infuser.errors import CheckpointError, SourceError, UnknownNameError
+from infuser.files import json_of, parse_json, sha256_of, sha256_of_file
 from infuser.knowledge.artifact import Folder
 from infuser.registry import SOURCES
-from infuser.sources.packing import check_portable, pack, packing, unpack
+from infuser.sources.packing import check_portable, pack, packing, unpack, unpacking
 from infuser.types import Annotations, SavesFiles, SavesSettings, Source
 
+CARD = "infuser.json"
+"""The file by which a saved infused model is recognised; it lists the model's sources."""
 _AGAIN = "Pass the sources again: infuser.load(..., sources=[...])."
 
 
@@ -151,6 +153,18 @@ def save_sources(
             facts["inside"] = all(one["inside"] for one in packed.named)
         knowledge.append(facts)
     return records, knowledge
+
+
+def read_saved_sources(directory: Path, card: str = CARD) -> list[Source]:
+    """Return the sources that the card of a saved model lists, without loading the model."""
+    path, folder = directory / card, directory / "sources"
+    try:
+        records = dict(parse_json(path, "it"))["sources"]
+        places = [folder / str(i) for i in range(len(records))]
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise CheckpointError(f"{path} is missing or damaged ({error}); save the model again.") from error
+    with unpacking(folder):
+        return [load_source(record, place) for record, place in zip(records, places, strict=True)]
 
 
 def load_source(record: Mapping[str, Any], directory: Path) -> Source:

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.middleware import Middleware
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
@@ -20,10 +19,11 @@ from infuser.analysis.explanation import Explanation
 from infuser.errors import InfuserError, InputError
 from infuser.reports.explanation_page import explanation_parts
 from infuser.reports.page import look_css, look_js
-from infuser.viewer.guard import LOOPBACK, Guard, error_response, failure_response, json_response
 from infuser.viewer.limits import Buckets, BusyError, Limits, ModelThread
-from infuser.viewer.request import ViewRequest, read_body, request_of
+from infuser.viewer.request import ViewRequest, request_of
 from infuser.viewer.views import View
+from infuser.web.bodies import read_body, receive_body
+from infuser.web.guard import LOOPBACK, Guard, http_sentence, json_response, log_failure
 
 _STATIC = Path(__file__).parent / "static"
 _KINDS = {".html": "text/html", ".css": "text/css", ".js": "text/javascript"}
@@ -60,11 +60,20 @@ def make_app(view: View, *, limits: Limits = Limits(), hosts: Sequence[str] = LO
     ]
     app = Starlette(
         routes=routes,
-        middleware=[Middleware(Guard, hosts=hosts)],
+        middleware=[Middleware(Guard, hosts=hosts, error_response=error_response, is_api=_is_api)],
         exception_handlers={HTTPException: _http_error, BusyError: _busy},
     )
     app.router.redirect_slashes = False
     return app
+
+
+def error_response(sentence: str, status: int, headers: Mapping[str, str] | None = None) -> Response:
+    """Return an error as a sentence."""
+    return json_response({"error": sentence}, status, headers)
+
+
+def _is_api(path: str) -> bool:
+    return path.startswith("/api/")
 
 
 def _answer(view: View, asked: ViewRequest, to_json: Callable[[Explanation, float], dict[str, Any]]) -> Response:
@@ -75,7 +84,7 @@ def _answer(view: View, asked: ViewRequest, to_json: Callable[[Explanation, floa
     except InfuserError as error:
         return error_response(str(error), 422)
     except BaseException as error:  # Ctrl-C never arrives in this thread, but a panic of a Rust tokenizer does
-        return failure_response(error)
+        return error_response(log_failure(error), 500)
 
 
 def _parts(explanation: Explanation, began: float) -> dict[str, Any]:
@@ -105,33 +114,14 @@ def _rate_limited(answer: Endpoint, buckets: Buckets) -> Endpoint:
 
 async def _read_request(request: Request, limits: Limits) -> ViewRequest:
     """Return what a request asks, if it is neither too large nor too slow."""
-    length = request.headers.get("content-length", "")
-    _check_size(int(length) if length.isdecimal() else 0, limits)
-    body = bytearray()
-    try:
-        async with asyncio.timeout(limits.body_seconds):
-            async for piece in request.stream():
-                body += piece
-                _check_size(len(body), limits)
-    except TimeoutError as error:
-        sentence = f"The question did not arrive within {limits.body_seconds:g} seconds. Send it again."
-        raise HTTPException(408, sentence, {"Connection": "close"}) from error
-    except ClientDisconnect as error:
-        raise HTTPException(499, "The question was broken off. Send it again.") from error
-    asked = request_of(read_body(bytes(body)))
+    body = await receive_body(request, most_bytes=limits.most_bytes, seconds=limits.body_seconds)
+    asked = request_of(read_body(body))
     for side in (asked.text, asked.pair or ""):
         if len(side) > limits.most_characters:
             raise HTTPException(
                 413, f"A text of {len(side):,} characters is too long: at most {limits.most_characters:,}. Shorten it."
             )
     return asked
-
-
-def _check_size(n_bytes: int, limits: Limits) -> None:
-    if n_bytes > limits.most_bytes:
-        raise HTTPException(
-            413, f"The question is too large: at most {limits.most_bytes:,} bytes. Send a shorter text."
-        )
 
 
 def _files() -> dict[str, str]:
@@ -153,12 +143,7 @@ def _file(address: str, content: str) -> Route:
 
 async def _http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    path = request.url.path[:100]
-    sentences = {
-        404: f"There is nothing at {path}. The page is at /.",
-        405: f"{request.method} has no meaning at {path}. Allowed: {(error.headers or {}).get('Allow', '')}.",
-    }
-    return error_response(sentences.get(error.status_code, error.detail), error.status_code, error.headers)
+    return error_response(http_sentence(request, error), error.status_code, error.headers)
 
 
 async def _busy(request: Request, error: Exception) -> Response:
