@@ -5,7 +5,7 @@
                Harmless: every answer is as before (a bit that no answer depends on, white space in JSON)
     faults     the disk fails at every operation of every kind: full, broken once, dead process, dead machine.
                Afterwards the old artifact or the new one is there, and the next run succeeds and leaves nothing else
-    kills      every command that writes a folder is killed (SIGKILL) at random moments of its work, five times, then run
+    kills      every command that writes a folder is killed (SIGKILL) at random moments of its work, five times, then
                to its end: the folder is that of a run which nobody killed
     writers    two of each command write the same folder at once: one of the two results is there, whole, and who did
                not succeed got one sentence
