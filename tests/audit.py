@@ -6,7 +6,7 @@
     faults     the disk fails at every operation of every kind: full, broken once, dead process, dead machine.
                Afterwards the old artifact or the new one is there, and the next run succeeds and leaves nothing else
     kills      every command that writes a folder is killed (SIGKILL) at random moments of its work, five times, then
-               to its end: the folder is that of a run which nobody killed
+               run to its end: the folder is that of a run which nobody killed
     writers    two of each command write the same folder at once: one of the two results is there, whole, and who did
                not succeed got one sentence
 

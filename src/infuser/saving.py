@@ -43,8 +43,8 @@ from infuser.model_card import (
 from infuser.registry import METHODS
 from infuser.seals import checking_seal, seal
 from infuser.sources.naming import source_names
-from infuser.sources.packing import INSIDE, unpacking
-from infuser.sources.storage import load_source, save_sources
+from infuser.sources.packing import INSIDE
+from infuser.sources.storage import load_sources, save_sources
 from infuser.types import Method, Source, Vocabulary
 from infuser.versions import __version__
 
@@ -127,7 +127,7 @@ def _save_weights(model: PreTrainedModel, base: str | None, draft: Path, *, only
 def load_parts(directory: Path, *, sources: Sequence[Source] | None, base: str | None) -> dict[str, Any]:
     """Read back model, method, tokenizer, sources, ... by name; or raise an error that names the broken part."""
     card = _read_card(directory)
-    with checking_seal(directory, "Save the model again."), unpacking(directory / "sources"):
+    with checking_seal(directory, "Save the model again."):
         return _load_parts(card, directory, sources, base)
 
 
@@ -139,7 +139,7 @@ def _load_parts(
             f"{directory} was saved with {len(card['sources'])} sources, but {len(sources)} were given to load()."
         )
     if sources is None:
-        sources = [load_source(record, directory / "sources" / str(i)) for i, record in enumerate(card["sources"])]
+        sources = load_sources(card["sources"], directory / "sources")
     method = _method_of(card, directory)
     new = _read_new(directory / _NEW)
     config = _read_config(directory)

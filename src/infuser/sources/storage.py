@@ -157,14 +157,18 @@ def save_sources(
 
 def read_saved_sources(directory: Path, card: str = CARD) -> list[Source]:
     """Return the sources that the card of a saved model lists, without loading the model."""
-    path, folder = directory / card, directory / "sources"
+    path = directory / card
     try:
-        records = dict(parse_json(path, "it"))["sources"]
-        places = [folder / str(i) for i in range(len(records))]
+        records = list(dict(parse_json(path, "it"))["sources"])
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise CheckpointError(f"{path} is missing or damaged ({error}); save the model again.") from error
+    return load_sources(records, directory / "sources")
+
+
+def load_sources(records: Sequence[Mapping[str, Any]], folder: Path) -> list[Source]:
+    """Return the sources of records that `save_sources` made in this folder."""
     with unpacking(folder):
-        return [load_source(record, place) for record, place in zip(records, places, strict=True)]
+        return [load_source(record, folder / str(place)) for place, record in enumerate(records)]
 
 
 def load_source(record: Mapping[str, Any], directory: Path) -> Source:
