@@ -34,6 +34,7 @@ def test_predictions_are_those_of_the_library(client: httpx.Client, model: Infus
         assert answer["probabilities"] == pytest.approx(known["probabilities"], abs=1e-6)
 
 
+@pytest.mark.slow
 def test_an_exported_model_answers_as_the_saved_one_does(exported: Path, client: httpx.Client) -> None:
     model = ServedExport(infuser.runtime.load(exported, threads=1))
     asked = {"texts": [TEXT, OF_NEW, "the old town"], "pairs": [PAIR, None, "the river"]}

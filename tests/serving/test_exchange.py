@@ -112,6 +112,7 @@ def test_requests_under_way_end_with_the_knowledge_they_began_with(gated: Gated,
     assert began["predictions"][1] != after["predictions"][0]
 
 
+@pytest.mark.slow
 def test_exchanges_under_load_lose_no_request(model: InfusedModel, graph: Path) -> None:
     statuses: list[int] = []
     versions: list[list[int]] = []
