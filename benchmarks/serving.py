@@ -68,12 +68,13 @@ def make(folder: Path, shape: str) -> None:
     import torch
     from transformers import AutoTokenizer, BertConfig, BertForSequenceClassification
 
-    from infuser import Graph, Kam, Phrases, infuse
+    from infuser import Graph, Kam, infuse
     from infuser.assets import fetch
     from infuser.exporting import export_parts
     from infuser.hosts.loading import load_model, longest_input
     from infuser.knowledge.builders import build_graph_from_files
     from infuser.opening import plain_collator, save_plain
+    from infuser.sources import Phrases
 
     minilm = str(fetch("minilm"))
     tokenizer = AutoTokenizer.from_pretrained(minilm)

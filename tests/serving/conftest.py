@@ -17,11 +17,12 @@ from miniatures import tiny_host, tiny_tokenizer
 from tiny_infusions import shake
 
 import infuser
-from infuser import Graph, Kam, Phrases
+from infuser import Graph, Kam
 from infuser.knowledge.builders import build_graph_from_files
 from infuser.serving.infused import InfusedModel
 from infuser.serving.model import Question, ServedModel
 from infuser.serving.server import running
+from infuser.sources import Phrases
 from infuser.types import Source
 
 TRIPLES = ("pharmacy\tsells\ttablets", "river\tnear\ttown")
