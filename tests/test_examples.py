@@ -40,6 +40,11 @@ SAID = {
         "term 'pharmacy', tied to [('tablets', 1.0)]",
     ],
     "ernie": ["guessing entities: loss", "with entities: accuracy", "without: accuracy"],
+    "export": [
+        "answers as in torch: True",
+        "it knows: drug",
+        "digests.json, export.json, model.onnx, tokenizer",
+    ],
     "explain": ["maps: {'graph': (16, 16)}", "answer with knowledge:", "files: explanation.html, explanation.png"],
     "infuse": [
         "knowledge_boxes: (2, 2, 5)",
@@ -86,7 +91,12 @@ SAID = {
     "typed_names": ["types: ['bakery', 'florist', 'garage', 'other', 'pharmacy']"],
 }
 """What each example says when all goes well."""
-EXTRAS = {"attention_view": "bertviz", "lora": "peft", "sentence_vectors": "sentence_transformers"}
+EXTRAS = {
+    "attention_view": "bertviz",
+    "lora": "peft",
+    "sentence_vectors": "sentence_transformers",
+    "export": "onnxscript",
+}
 
 RUN_ALL = """
 import contextlib, io, json, runpy, sys, traceback
