@@ -40,6 +40,11 @@ SAID = {
         "term 'pharmacy', tied to [('tablets', 1.0)]",
     ],
     "ernie": ["guessing entities: loss", "with entities: accuracy", "without: accuracy"],
+    "export": [
+        "answers as in torch: True",
+        "it knows: drug",
+        "digests.json, export.json, model.onnx, tokenizer",
+    ],
     "explain": ["maps: {'graph': (16, 16)}", "answer with knowledge:", "files: explanation.html, explanation.png"],
     "infuse": [
         "knowledge_boxes: (2, 2, 5)",
@@ -97,6 +102,7 @@ EXTRAS = {
     "lora": "peft",
     "rerank": "sentence_transformers",
     "sentence_vectors": "sentence_transformers",
+    "export": "onnxscript",
 }
 
 RUN_ALL = """

@@ -26,7 +26,7 @@ from infuser.signals.drawing import MapDrawer
 from infuser.signals.tags import Tags
 from infuser.signals.writing import Writer
 from infuser.sources import Gliner, StanzaEntities, StanzaPhrases, TokenClassifier
-from infuser.sources.storage import load_source, name_of
+from infuser.sources.storage import load_sources, name_of
 from infuser.types import Source, Vocabulary, innermost
 
 logger = logging.getLogger(__name__)
@@ -46,8 +46,7 @@ def load(
     card = read_card(directory)
     with checking_seal(directory, _AGAIN):
         if sources is None:
-            folders = directory / "sources"
-            sources = [load_source(record, folders / str(place)) for place, record in enumerate(card.sources)]
+            sources = load_sources(card.sources, directory / "sources")
         _check_sources(card, sources)
         tokenizer: Any = TextTokenizer.load(directory / "tokenizer.json", card.tokenizer)
         session = _open_graph(directory / GRAPH, threads)
