@@ -92,7 +92,7 @@ def _libc() -> ctypes.CDLL | None:
 def whole_file(path: str | Path, mode: str = "w") -> Iterator[IO[Any]]:
     """Open a file for writing under a temporary name; it gets its own when all went well, else nothing is left."""
     path = Path(path)
-    unfinished = path.with_name(f".{path.name}.{os.getpid()}{next(_NUMBERS) % 10**6:06d}.part")
+    unfinished = _unfinished(path)
     text: dict[str, Any] = {} if "b" in mode else {"encoding": "utf-8", "newline": "\n"}
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -113,6 +113,21 @@ def whole_file(path: str | Path, mode: str = "w") -> Iterator[IO[Any]]:
             raise InputError(f"Cannot write {str(path)!r}: {error}. Choose another name.") from error
     finally:
         unfinished.unlink(missing_ok=True)
+
+
+def scratch_file(path: Path) -> IO[bytes]:
+    """Open a file for work beside `path`, and remove those of killed processes; its maker removes it at the end."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _clear_files(path)
+        file: IO[bytes] = _open_locked(_unfinished(path), "w+b", {})
+    except OSError as error:
+        raise InputError(f"Cannot write {str(path)!r}: {error}. Choose a place you may write to.") from error
+    return file
+
+
+def _unfinished(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{os.getpid()}{next(_NUMBERS) % 10**6:06d}.part")
 
 
 def write_whole(path: str | Path, content: str | bytes) -> Path:

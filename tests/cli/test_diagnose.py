@@ -52,6 +52,7 @@ def copied(trained: Path, task: Path, tmp_path: Path) -> Callable[..., Path]:
         run = tmp_path / name
         shutil.copytree(trained, run, ignore=shutil.ignore_patterns("diagnose"))
         record = json.loads((run / "train.json").read_text())
+        del record["sha256"]  # as the first records, which had no digest
         record["made_with"] |= changes
         shutil.copy(task / "train.csv", tmp_path / "train.csv")
         record["files"]["data"]["path"] = str(tmp_path / "train.csv")

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import math
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -149,3 +151,18 @@ def test_an_unknown_loss_is_named(infused: infuser.Infused) -> None:
 def test_nothing_is_what_spans_mean_that_are_no_gold_mention(infused: infuser.Infused) -> None:
     gold = an_example(infused)["gold"]
     assert sorted(gold["base"], key=str) == sorted([NOTHING] * 5 + ["Q8"])  # type: ignore[index]
+
+
+def test_the_states_of_a_killed_run_are_removed_and_those_of_a_living_one_stay(
+    infused: infuser.Infused, tmp_path: Path
+) -> None:
+    examples = [an_example(infused)]
+    (tmp_path / ".states.77.part").write_bytes(bytes(100))
+    living = FrozenStates(infused, "base", examples, folder=tmp_path)
+    [own] = tmp_path.iterdir()
+    assert own.name != ".states.77.part"
+    second = FrozenStates(infused, "base", examples, folder=tmp_path)
+    assert len(list(tmp_path.iterdir())) == 2
+    del living, second
+    gc.collect()
+    assert list(tmp_path.iterdir()) == []

@@ -11,6 +11,7 @@ encoder runs once, not once per epoch.
 from __future__ import annotations
 
 import tempfile
+import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +25,7 @@ from transformers import PreTrainedModel
 from transformers.utils.generic import ModelOutput
 
 from infuser.errors import InputError
+from infuser.files import naming_full_disks, scratch_file
 from infuser.infused import Infused
 from infuser.methods.entity_reader import Trace, found_in, trace_candidates
 from infuser.progress import progress_bar
@@ -141,13 +143,15 @@ class FrozenStates:
         """Read all examples once; the states lie in a file in `folder`, or where temporary files do."""
         self.name, self.collator = name, infused.collator()
         self.examples = [{**example, _NUMBER: number} for number, example in enumerate(examples)]
-        if folder is not None:
-            folder.mkdir(parents=True, exist_ok=True)
-        self._file: Any = tempfile.NamedTemporaryFile(dir=folder, prefix=".states-")  # noqa: SIM115  it goes with us
+        place = (folder or Path(tempfile.gettempdir())) / "states"
+        self._file = scratch_file(place)
+        self._path = self._file.name
+        weakref.finalize(self, Path(self._path).unlink, missing_ok=True)  # it goes with us
         self._places, self._lengths = np.zeros((2, len(examples)), np.int64)
         order = sorted(range(len(examples)), key=lambda number: len(examples[number]["text"]))
         written = 0
-        with progress_bar("reading texts once", len(examples), unit="texts", shown=progress) as bar:
+        bar_of_texts = progress_bar("reading texts once", len(examples), unit="texts", shown=progress)
+        with naming_full_disks(place), bar_of_texts as bar:
             for first in range(0, len(order), _BATCH):
                 some = order[first : first + _BATCH]
                 for number, states in zip(some, self._read(infused, some), strict=True):
@@ -155,8 +159,8 @@ class FrozenStates:
                     self._places[number], self._lengths[number] = written, len(states)
                     written += len(states)
                 bar.advance(len(some))
-        self._file.flush()
-        self._path, self._shape = self._file.name, (written, infused.model.config.hidden_size)
+            self._file.flush()
+        self._shape = (written, infused.model.config.hidden_size)
         self._states = self._open()
 
     def _open(self) -> NDArray[np.float32]:
