@@ -223,14 +223,15 @@ class Infused:
                 endpoint=endpoint,
             )
 
-    def export(self, directory: str | Path, *, int8: bool = False) -> None:
+    def export(self, directory: str | Path, *, int8: bool = False, portable: bool = False) -> None:
         """Write an ONNX graph and all that `infuser.runtime.load` needs to answer with it, without torch.
 
         int8: quantise the graph; see what that changes with the command `infuser export --int8 --data`.
+        portable: take built folders along that sources name by path, as `save` does.
         """
         from infuser.exporting import export_parts  # not above: few need it
 
-        export_parts(Path(directory), self.model, self.collator(), self.method, int8=int8)
+        export_parts(Path(directory), self.model, self.collator(), self.method, int8=int8, portable=portable)
 
     def detach(self) -> PreTrainedModel:
         """Take the method out again and return the plain host."""

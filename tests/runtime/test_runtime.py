@@ -12,10 +12,12 @@ import numpy as np
 import pytest
 import torch
 from cli.commands import error_of, read_json_lines, run_command, write_lines
-from miniatures import PAIRS, TEXTS
+from miniatures import PAIRS, TEXTS, tiny_host, tiny_tokenizer
+from tiny_infusions import shake
 
-from infuser import Candidates, Entities, Infused
+from infuser import Candidates, Entities, Graph, Infused, Types, infuse
 from infuser.errors import CheckpointError, InputError, SourceError
+from infuser.knowledge.builders import build_graph_from_files
 from infuser.runtime import load
 from infuser.runtime.card import CARD, GRAPH
 from infuser.sources import TokenClassifier
@@ -135,3 +137,18 @@ def test_the_command_predicts_with_an_exported_folder(folder: Path, tmp_path: Pa
     ]
     assert "probability" in run_command("predict", folder, "--text", TEXTS[0]).output
     assert "--no-knowledge" in error_of("predict", folder, "--text", "a", "--no-knowledge")
+
+
+def test_a_portable_export_works_where_its_graph_is_gone(tmp_path: Path) -> None:
+    built, triples = tmp_path / "graph", tmp_path / "triples.tsv"
+    triples.write_text("bridge\tis_a\tbuilding\nriver\tis_a\twater\n")
+    build_graph_from_files(built, [triples])
+    host = tiny_host("bert", "sequence-classification", num_hidden_layers=1)
+    infused = infuse(host, Types(), sources=[Graph(built)], tokenizer=tiny_tokenizer("bert"))
+    shake(infused.model)
+    infused.export(tmp_path / "here", portable=True)
+    expected = load(tmp_path / "here").predict(["the old bridge"])
+    shutil.copytree(tmp_path / "here", tmp_path / "there")
+    shutil.rmtree(built)
+    shutil.rmtree(tmp_path / "here")
+    assert load(tmp_path / "there").predict(["the old bridge"]) == expected

@@ -22,6 +22,9 @@ def export(
     model: Annotated[str, argument("Folder that `infuser train` wrote.")],
     out: Annotated[Path, option("Folder to write.")],
     int8: Annotated[bool, option("Quantise matrices to 8 bits: a smaller, faster graph.", "--int8")] = False,
+    portable: Annotated[
+        bool, option("Take graphs and lists along, so that the folder works on another machine.", "--portable")
+    ] = False,
     data: Annotated[
         Path | None, option(f"Texts on which the answers are compared, at most {_MOST_TEXTS:,} of them.")
     ] = None,
@@ -53,7 +56,15 @@ def export(
 
         infused = open_infused(model, named, progress=progress)
         progress("Tracing the graph, which takes a minute or so", 0, 0)
-        report = export_parts(out, infused.model, infused.collator(), infused.method, int8=int8, examples=examples)
+        report = export_parts(
+            out,
+            infused.model,
+            infused.collator(),
+            infused.method,
+            int8=int8,
+            portable=portable,
+            examples=examples,
+        )
     _print_report(out, report)
 
 

@@ -29,7 +29,9 @@ from infuser.signals import Collator
 from infuser.signals.answers import label_names, softmax
 from infuser.signals.tags import Tags
 from infuser.signals.writing import Writer
-from infuser.sources.storage import save_source
+from infuser.sources.naming import source_names
+from infuser.sources.packing import INSIDE
+from infuser.sources.storage import save_sources
 from infuser.types import Method
 from infuser.versions import installed_versions
 
@@ -70,29 +72,32 @@ def export_parts(
     method: Method | None = None,
     *,
     int8: bool = False,
+    portable: bool = False,
     examples: Sequence[Example] = (),
 ) -> ExportReport:
     """Write the exported form of a model into a folder, whole or not at all, and compare the answers of both.
 
-    `examples` are what the answers are compared on; without any, a few sentences are taken.
+    `portable` takes built folders along that sources name by path, as `save` does. `examples` are what the answers are
+    compared on; without any, a few sentences are taken.
     """
     if directory.exists() and not directory.is_dir():
         raise CheckpointError(f"{directory} is a file; export into a new or empty directory.")
     if directory.exists() and not (directory / CARD).exists() and any(directory.iterdir()):
         raise CheckpointError(f"{directory} holds other files; export into a new or empty directory.")
     head = head_of(model)
-    names = (*collator.tokenizer.model_input_names, "attention_mask")
-    inputs: GraphInputs = {name: ("int64", "texts", "tokens") for name in _TOKENS if name in names}
+    known = (*collator.tokenizer.model_input_names, "attention_mask")
+    inputs: GraphInputs = {name: ("int64", "texts", "tokens") for name in _TOKENS if name in known}
     inputs |= graph_inputs(model)
     card = _describe(model, collator, method, head, inputs)
     examples = examples or _samples_for(head)
     with whole_folder(directory) as draft:
         write_graph(model, inputs, head, draft / GRAPH)
         _save_tokenizer(collator, draft)
-        records = [save_source(source, draft / "sources" / str(i)) for i, source in enumerate(collator.sources)]
+        names = source_names(collator.sources)
+        records, _ = save_sources(collator.sources, names, draft / "sources", portable=portable)
         card = replace(card, sources=records)
         card.write(draft)
-        seal(draft)
+        seal(draft, apart=[draft / "sources" / INSIDE])
         own = _ask_model(model, collator, head, examples)
         difference = _largest(own, _ask_graph(draft, collator, examples))
         if not difference <= TOLERANCE * max(1.0, *(float(np.abs(one).max()) for one in own)):  # false for NaN too
@@ -106,7 +111,7 @@ def export_parts(
                 raise InputError("int8 is for models with less than 2 GB of weights. Export this one without it.")
             quantize(draft / GRAPH, draft / GRAPH)
             replace(card, int8=True).write(draft)
-            seal(draft)
+            seal(draft, apart=[draft / "sources" / INSIDE])
             found = _ask_graph(draft, collator, examples)
             same = [float((a.argmax(-1) == b.argmax(-1)).mean()) for a, b in zip(own, found, strict=True)]
             if head in ("token-classification", "multiple-choice") or card.labels[1:]:
