@@ -1,8 +1,9 @@
 """The audit: break everything that Infuser writes, in every way that happens, and count what nobody would notice.
 
     damage     40 flipped bits in each kind of artifact; every file cut short, emptied, deleted, and replaced by its
-               namesake of another artifact or by its neighbour. Noticed: an error that names what is damaged.
-               Harmless: every answer is as before (a bit that no answer depends on, white space in JSON)
+               namesake of another artifact or by its neighbour. Noticed: an error that names the file, at least its
+               folder, or that says there is no result (a deleted one). Harmless: every answer is as before (a bit
+               that no answer depends on, white space in JSON)
     faults     the disk fails at every operation of every kind: full, broken once, dead process, dead machine.
                Afterwards the old artifact or the new one is there, and the next run succeeds and leaves nothing else
     kills      every command that writes a folder is killed (SIGKILL) five times at random moments, then run to its end:
@@ -91,7 +92,7 @@ def _read_damaged(kind: Any, place: Path, path: Path, change: bytes | None, whol
     try:
         return ("harmless", "") if kind.read(place) == whole else ("unnoticed", f"{damaged}: other answers")
     except InfuserError as error:
-        return ("noticed", "") if _names(str(error), path, place) else ("unclear", f"{damaged}: {error}")
+        return _noticed(str(error), path, place)
     except Exception as error:
         return "unclear", f"{damaged}: {error!r}"
     finally:
@@ -99,9 +100,13 @@ def _read_damaged(kind: Any, place: Path, path: Path, change: bytes | None, whol
         path.write_bytes(intact)
 
 
-def _names(message: str, path: Path, place: Path) -> bool:
-    """Return whether a message names a damaged file, its folder, or that there is nothing (a deleted single file)."""
-    return path.name in message or str(path.parent) in message or str(place) in message or "not finished" in message
+def _noticed(message: str, path: Path, place: Path) -> Outcome:
+    """Tell errors that name the damaged file from those that name its folder, or only that there is no result."""
+    if path.name in message:
+        return "file named", ""
+    if str(path.parent) in message or str(place) in message:
+        return "folder named", ""
+    return ("none there", "") if "not finished" in message else ("unclear", f"{path.name}: {message}")
 
 
 # faults --------------------------------------------------------------------------------------------------------------
