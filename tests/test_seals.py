@@ -2,11 +2,13 @@ from __future__ import annotations
 
 import json
 import re
+import zlib
 from pathlib import Path
 
 import pytest
 
 from infuser.errors import CheckpointError
+from infuser.files import sha256_of
 from infuser.seals import SEAL, check_seal, check_seal_if_any, checking_seal, seal
 
 ADVICE = "Save it again."
@@ -82,3 +84,30 @@ def test_damage_is_named_before_what_a_reader_makes_of_it(sealed: Path) -> None:
     (sealed / "one.json").write_text("{ }")
     with pytest.raises(CheckpointError, match=r"one\.json is damaged"), checking_seal(sealed, ADVICE):
         raise ZeroDivisionError
+
+
+def test_a_thorough_check_compares_more_than_sums(sealed: Path) -> None:
+    path = sealed / "inside" / "two.bin"
+    path.write_bytes(with_the_same_crc32(path.read_bytes()))
+    check_seal(sealed, ADVICE)
+    with pytest.raises(CheckpointError, match=r"two\.bin is damaged"):
+        check_seal(sealed, ADVICE, thorough=True)
+
+
+def with_the_same_crc32(content: bytes) -> bytes:
+    """Return other bytes of the same length and sum: the generator polynomial's 33 bits, flipped, change nothing."""
+    changed = bytearray(content)
+    for place in [0, *(32 - power for power in (26, 23, 22, 16, 12, 11, 10, 8, 7, 5, 4, 2, 1, 0))]:
+        changed[100 + place // 8] ^= 1 << place % 8
+    assert zlib.crc32(changed) == zlib.crc32(content) and changed != content
+    return bytes(changed)
+
+
+def test_seals_from_before_there_were_sums_are_checked_by_sha256(sealed: Path) -> None:
+    content = json.loads((sealed / SEAL).read_text())
+    old = {name: content[name] for name in ("files", "sizes")}
+    (sealed / SEAL).write_text(json.dumps({**old, "digest": sha256_of(list(old.values()))}))
+    check_seal(sealed, ADVICE)
+    (sealed / "one.json").write_text("[]")
+    with pytest.raises(CheckpointError, match=r"one\.json is damaged"):
+        check_seal(sealed, ADVICE)

@@ -18,6 +18,7 @@ import re
 import shutil
 import sys
 import tempfile
+import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import is_dataclass
@@ -29,6 +30,8 @@ from typing import IO, Any, TypeVar, Union, cast, get_args, get_origin, get_type
 from infuser.errors import InputError
 
 T = TypeVar("T")
+_BLOCK = 2**20
+"""Bytes that are read at once."""
 _NUMBERS = itertools.count()
 """Tells the files that one process writes at a time."""
 _FULL = re.compile(r"No space left on device|^\d+ requested and \d+ written$|MARISA_IO_ERROR: size_written <= 0")
@@ -274,6 +277,15 @@ def digest_of(value: Any, default: Callable[[Any], Any] | None = None) -> str:
 def sha256_of(value: Any, default: Callable[[Any], Any] | None = None) -> str:
     """Return the SHA-256 of plain values, in whatever order a mapping holds them."""
     return hashlib.sha256(json.dumps(value, sort_keys=True, default=default).encode()).hexdigest()
+
+
+def crc32_of_file(path: Path) -> int:
+    """Return the CRC-32 of a file's bytes."""
+    found = 0
+    with path.open("rb") as file:
+        while block := file.read(_BLOCK):
+            found = zlib.crc32(block, found)
+    return found
 
 
 def sha256_of_file(path: Path) -> str:

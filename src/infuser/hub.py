@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any, cast
 
@@ -10,6 +9,7 @@ from huggingface_hub import HfApi, hf_hub_download, snapshot_download
 from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 
 from infuser.errors import CheckpointError, InputError
+from infuser.files import parse_json
 from infuser.hosts.checkpoints import CARD
 from infuser.model_card import COMPARISON
 from infuser.seals import README, SEAL
@@ -28,7 +28,7 @@ def download(id_or_directory: str | Path, **options: Any) -> Path:
     name = str(id_or_directory)
     try:
         listed = Path(hf_hub_download(name, SEAL, **options))
-        files = json.loads(listed.read_text(encoding="utf-8"))["files"]
+        files = parse_json(listed, "it")["files"]
         options["revision"] = listed.parent.name  # the commit: another one may follow in the meantime
         # names are patterns to the hub: a bracket in one would ask for another file
         wanted = [_literal(file) for file in files]
@@ -42,7 +42,7 @@ def download(id_or_directory: str | Path, **options: Any) -> Path:
         raise CheckpointError(f"{name!r} is neither a directory nor the id of a repository. ({error})") from error
     except (OSError, _HTTP_ERROR) as error:
         raise CheckpointError(
-            f"No infused model {name!r} can be fetched from the hub: {str(error).splitlines()[0]} Check the id, the "
+            f"No infused model {name!r} can be fetched from the hub: {_said(error)} Check the id, the "
             "token and the connection, or give a directory that Infused.save wrote."
         ) from error
     except (ValueError, KeyError, TypeError) as error:
@@ -81,10 +81,15 @@ def upload(
         raise InputError(f"The hub rejects the model for {repo_id!r}: {' '.join(str(error).split())}") from error
     except (OSError, _HTTP_ERROR) as error:
         raise CheckpointError(
-            f"The model cannot be uploaded to {repo_id!r}: {str(error).splitlines()[0]} Check the token "
+            f"The model cannot be uploaded to {repo_id!r}: {_said(error)} Check the token "
             "(hf auth login), its rights and the connection. The repository holds what it held before."
         ) from error
     return str(address)
+
+
+def _said(error: Exception) -> str:
+    """Return the first line of an error, or its kind where it says nothing, as those of connections may."""
+    return next(iter(str(error).splitlines()), type(error).__name__ + ".")
 
 
 def _literal(name: str) -> str:

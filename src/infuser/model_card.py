@@ -15,7 +15,7 @@ from typing import Any
 from huggingface_hub import ModelCardData
 
 from infuser.errors import InputError, did_you_mean
-from infuser.files import write_whole
+from infuser.files import parse_json, write_whole
 from infuser.hosts.checkpoints import CARD, CLASSIFIER, TAGGER
 from infuser.registry import METHODS
 from infuser.seals import README
@@ -52,8 +52,8 @@ def write_model_card(folder: Path, *, name: str | None = None, comparison: str |
     """Write the card of a saved model; `name` is its id on the hub, `comparison` a table in Markdown to add to it."""
     if comparison is not None:
         write_whole(folder / COMPARISON, comparison)
-    card = json.loads((folder / CARD).read_text(encoding="utf-8"))
-    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    card = parse_json(folder / CARD)
+    config = parse_json(folder / "config.json")
     table = read_comparison(folder)
     parts = [
         _front_matter(card),

@@ -1,7 +1,7 @@
 """Save and load an infused model: safetensors and JSON, whole or only what is new.
 
     out/infuser.json            method, settings, sources, head, base checkpoint
-    out/digests.json            the SHA-256 of all files but README.md and built knowledge, see `seals`
+    out/digests.json            the digests of all files but README.md and built knowledge, see `seals`
     out/README.md               the model card
     out/knowledge.safetensors   the new weights
     out/config.json, model.safetensors, tokenizer...   the host, as transformers writes it (whole form only)

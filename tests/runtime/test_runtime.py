@@ -20,6 +20,7 @@ from infuser.errors import CheckpointError, InputError, SourceError
 from infuser.knowledge.builders import build_graph_from_files
 from infuser.runtime import load
 from infuser.runtime.card import CARD, GRAPH
+from infuser.seals import seal
 from infuser.sources import TokenClassifier
 
 pytestmark = pytest.mark.slow
@@ -152,3 +153,13 @@ def test_a_portable_export_works_where_its_graph_is_gone(tmp_path: Path) -> None
     shutil.rmtree(built)
     shutil.rmtree(tmp_path / "here")
     assert load(tmp_path / "there").predict(["the old bridge"]) == expected
+
+
+def test_a_model_that_reads_a_knowledge_base_refuses_sources_without_it(folder: Path, tmp_path: Path) -> None:
+    copy = shutil.copytree(folder, tmp_path / "copy")
+    card = json.loads((copy / CARD).read_text())
+    card["inputs"]["knowledge_drugs_vectors"] = ["float32", "texts", "drugs_vectors", 8]
+    (copy / CARD).write_text(json.dumps(card))
+    seal(copy)
+    with pytest.raises(SourceError, match="reads the knowledge base 'drugs', which is not among"):
+        load(copy)

@@ -102,7 +102,7 @@ def verify(name: str, *, cache: Path | None = None) -> Path:
     if not target.is_dir():
         raise AssetError(f"{name} is not here yet. Get it with: infuser assets fetch {name}")
     try:
-        check_seal(target, f"Get it again: {remedy}")
+        check_seal(target, f"Get it again: {remedy}", thorough=True)
     except CheckpointError as error:
         raise AssetError(str(error)) from error
     return target

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from infuser.errors import CheckpointError
-from infuser.files import from_plain
+from infuser.files import from_plain, parse_json
 
 CARD = "export.json"
 GRAPH = "model.onnx"
@@ -63,6 +63,6 @@ def read_card(folder: Path) -> ExportCard:
     if not path.is_file():
         raise CheckpointError(f"{folder} is not an exported model: it has no {CARD}. Make one with `infuser export`.")
     try:
-        return from_plain(ExportCard, json.loads(path.read_text(encoding="utf-8")))
-    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
+        return from_plain(ExportCard, parse_json(path, "it"))
+    except (OSError, ValueError, TypeError, KeyError, AttributeError) as error:
         raise CheckpointError(f"{path} is damaged ({error}). Export the model again.") from error

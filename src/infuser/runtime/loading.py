@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import importlib.util
 import logging
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -32,6 +33,8 @@ from infuser.types import Source, Vocabulary, innermost
 logger = logging.getLogger(__name__)
 
 _AGAIN = "Export the model again."
+_VECTORS = re.compile(part_name("(.+)", "vectors"))
+"""The input of the graph that takes the vectors of a knowledge base."""
 _WITH_TORCH = (Gliner, StanzaEntities, StanzaPhrases, TokenClassifier)
 
 
@@ -79,11 +82,16 @@ def _check_sources(card: ExportCard, sources: Sequence[Source]) -> None:
         raise CheckpointError(
             f"The model was exported with {len(card.sources)} sources, but {len(sources)} were given."
         )
-    for base in bases_among(sources).values():
-        wanted = card.inputs.get(part_name(base.name, "vectors"))
-        if wanted is not None and wanted[-1] != base.dim:
+    bases = {base.name: base for base in bases_among(sources).values()}
+    for part, (_, *shape) in card.inputs.items():
+        if (named := _VECTORS.fullmatch(part)) is None:
+            continue
+        name = named[1]
+        if name not in bases:
+            raise SourceError(f"This model reads the knowledge base {name!r}, which is not among the sources given.")
+        if shape[-1] != bases[name].dim:
             raise SourceError(
-                f"The vectors of {base.name!r} have {base.dim} numbers each, but this model reads {wanted[-1]}."
+                f"The vectors of {name!r} have {bases[name].dim} numbers each, but this model reads {shape[-1]}."
             )
     for source in map(innermost, sources):
         if not isinstance(source, _WITH_TORCH):

@@ -171,8 +171,8 @@ def _check_encoder(folder: Path, config: dict[str, Any], name: str) -> None:
 
 
 def _refuse_code(folder: Path) -> None:
-    """Raise CheckpointError if a JSON file in a folder names code to be run."""
-    for path in sorted(folder.glob("*.json")):
+    """Raise CheckpointError if a JSON file anywhere in a folder names code to be run."""
+    for path in sorted(folder.rglob("*.json")):
         waiting = [_read_json(path)]
         while waiting:
             one = waiting.pop()
