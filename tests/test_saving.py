@@ -264,7 +264,7 @@ def test_an_interrupted_save_leaves_the_old_one_as_it_was(
     def fail(*_: Any, **__: Any) -> None:
         raise KeyboardInterrupt
 
-    for step in ("save_file", "save_source"):
+    for step in ("save_file", "save_sources"):
         with monkeypatch.context() as patch:
             patch.setattr(saving, step, fail)
             with pytest.raises(KeyboardInterrupt):
