@@ -41,7 +41,8 @@ from infuser.tables.examples import Columns, read_examples
 from infuser.tables.pubtator import read_pubtator
 from infuser.tables.skipped import Skipped
 from infuser.tasks.ner_readers import read_entities
-from infuser.viewer.request import read_body, request_of
+from infuser.viewer.request import request_of
+from infuser.web.bodies import read_body
 from infuser.work_folder import WorkFolder
 
 DATA = Path(__file__).parent.parent / "data"
