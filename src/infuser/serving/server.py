@@ -46,10 +46,12 @@ logger = logging.getLogger(__name__)
 def check_access(host: str, allow: Sequence[str] = (), token: str | None = None) -> tuple[str, ...]:
     """Return the names under which a server may be asked; raise if others can reach it without a token."""
     hosts = hosts_for(host, allow)
-    if token is None and not is_private(host):
+    # a name that others know leads to this server through a proxy, and "*" lets any web page use a name of its own
+    public = next((name for name in (host, *allow) if not is_private(name)), None)
+    if token is None and public is not None:
         raise InputError(
-            f"Others can reach {host}, too. Give a token that they must send: --token or INFUSER_SERVE_TOKEN, for "
-            f"example {secrets.token_urlsafe(24)}"
+            f"Others can reach a server at {public}, too. Give a token that they must send: --token or "
+            f"INFUSER_SERVE_TOKEN, for example {secrets.token_urlsafe(24)}"
         )
     if token is not None and (len(token) < SHORTEST_TOKEN or not token.isascii() or not token.isprintable()):
         raise InputError(
