@@ -29,7 +29,8 @@ Exchange = Callable[[Wanted], Awaitable[Mapping[str, Any]]]
 """Exchanges the knowledge of all worker processes and returns what is known now, or raises and leaves it as it was."""
 
 _WHY_NOT = {
-    "predict": "This model has no head for labels of texts or words. Train one: infuser train CHECKPOINT DATA",
+    "predict": "This model has no head for labels of texts or words, nor for answers to questions. Train one: "
+    "infuser train CHECKPOINT DATA",
     "annotate": "This model has no sources, so nothing can be annotated. Serve one that infuser train wrote.",
     "explain": "This model cannot be explained here. Serve the saved model instead of its export.",
     "link": "This model has no linker. Train one: infuser linker train CHECKPOINT",
