@@ -267,7 +267,7 @@ def test_others_are_served_with_a_token_and_a_name_only() -> None:
 
 @pytest.mark.parametrize(("name", "value"), [("batch_size", 0), ("seconds", float("nan")), ("most_texts", -1)])
 def test_a_limit_that_lets_nothing_through_is_refused_by_name(name: str, value: float) -> None:
-    with pytest.raises(InputError, match=f"{name}={value}"):
+    with pytest.raises(InputError, match=f"{name}={value} must be above 0"):
         ServingLimits(**{name: value})  # type: ignore[arg-type]
 
 
