@@ -18,7 +18,9 @@ import pyarrow as pa
 import pyarrow.parquet
 import safetensors.numpy
 from experiments.small_bench import SETTINGS
+from starlette.exceptions import HTTPException
 
+from infuser.errors import InputError
 from infuser.experiments.grid import read_settings
 from infuser.experiments.settings import read_bench
 from infuser.files import json_of
@@ -33,6 +35,9 @@ from infuser.knowledge.vectors.files import read_vectors
 from infuser.linking.readers import read_links
 from infuser.relations.readers import read_relations
 from infuser.seals import SEAL, check_seal, has_sealed_sizes, seal
+from infuser.serving.limits import ServingLimits
+from infuser.serving.model import EXPLAIN
+from infuser.serving.requests import read_questions, read_wanted
 from infuser.sources.lists import read_list
 from infuser.stats.comparison import ArmStatistics
 from infuser.tables.brat import read_brat
@@ -41,7 +46,8 @@ from infuser.tables.examples import Columns, read_examples
 from infuser.tables.pubtator import read_pubtator
 from infuser.tables.skipped import Skipped
 from infuser.tasks.ner_readers import read_entities
-from infuser.viewer.request import read_body, request_of
+from infuser.viewer.request import request_of
+from infuser.web.bodies import read_body
 from infuser.work_folder import WorkFolder
 
 DATA = Path(__file__).parent.parent / "data"
@@ -141,6 +147,14 @@ def _brat(folder: Path) -> Any:
     return list(read_brat(folder))
 
 
+def _serving_questions(path: Path) -> Any:
+    """Return what is asked; what is too large is refused with a status of its own, which is one of our errors here."""
+    try:
+        return read_questions(read_body(path.read_bytes()), EXPLAIN, ServingLimits())
+    except HTTPException as error:
+        raise InputError(error.detail) from error
+
+
 _AIDA = "-DOCSTART- (1 EU)\nBern\tB\tBern\tBern\thttp://x.org/wiki/Bern\t1\t/m/1\nlies\n\nAare\tB\tAare\t--NME--\n"
 _LINKED = '{"text": "Bern lies", "spans": [{"start": 0, "end": 4, "id": "Q70"}]}\n'
 _PUBTATOR = (
@@ -164,6 +178,9 @@ _COMPARISON = {
     "n_groups": None,
     "rounds": 100,
 }
+_QUESTIONS = {"texts": [_TEXT, "Aare"], "pairs": ["Bern, a city", None], "off": ["graph"]}
+_QUESTION = {"text": _TEXT, "pair": "Aare", "off": []}
+_WANTED = {"graph": "/data/kg", "base": {"candidates": "/data/candidates", "vectors": "/data/vectors"}}
 _REQUEST = {"text": _TEXT, "pair": None, "off": ["graph"], "layer": -1, "head": 0}
 
 READERS: dict[str, Reader] = {
@@ -246,6 +263,11 @@ READERS: dict[str, Reader] = {
         "run.json",
         b'{"made_with": {"seed": 0}}',
         lambda path: WorkFolder(path.parent, record="run.json", parts=()).read(),
+    ),
+    "serving-questions": Reader("body", json.dumps(_QUESTIONS).encode(), _serving_questions, names_file=False),
+    "serving-question": Reader("body", json.dumps(_QUESTION).encode(), _serving_questions, names_file=False),
+    "serving-wanted": Reader(
+        "body", json.dumps(_WANTED).encode(), lambda path: read_wanted(read_body(path.read_bytes())), names_file=False
     ),
     "request": Reader(
         "body", json.dumps(_REQUEST).encode(), lambda path: request_of(read_body(path.read_bytes())), names_file=False

@@ -250,8 +250,13 @@ def test_a_token_is_wanted_for_all_but_pages_and_health(model: InfusedModel) -> 
 
 
 def test_others_are_served_with_a_token_and_a_name_only() -> None:
-    with pytest.raises(InputError, match=r"Others can reach box\.lan, too\. Give a token"):
+    with pytest.raises(InputError, match=r"Others can reach a server at box\.lan, too\. Give a token"):
         check_access("box.lan")
+    for name in ("*", "box.lan"):  # any web page through a name of its own, or a proxy on this machine
+        with pytest.raises(InputError, match="Give a token"):
+            check_access("127.0.0.1", ("localhost", name))
+        assert check_access("127.0.0.1", (name,), TOKEN)[-1] == name
+    assert check_access("127.0.0.1", ("localhost", "::1")) == ("127.0.0.1", "localhost", "[::1]")
     with pytest.raises(InputError, match="--allow-host"):
         check_access("0.0.0.0", (), TOKEN)
     with pytest.raises(InputError, match="A token of 5 characters can be guessed"):
@@ -262,7 +267,7 @@ def test_others_are_served_with_a_token_and_a_name_only() -> None:
 
 @pytest.mark.parametrize(("name", "value"), [("batch_size", 0), ("seconds", float("nan")), ("most_texts", -1)])
 def test_a_limit_that_lets_nothing_through_is_refused_by_name(name: str, value: float) -> None:
-    with pytest.raises(InputError, match=f"{name}={value}"):
+    with pytest.raises(InputError, match=f"{name}={value} must be above 0"):
         ServingLimits(**{name: value})  # type: ignore[arg-type]
 
 

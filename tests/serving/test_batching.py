@@ -75,6 +75,40 @@ def test_texts_of_a_batch_are_read_by_length_so_that_little_is_padding() -> None
     assert [[len(text) for text in batch] for batch in reader.batches] == [[1, 2], [2900, 3000]]
 
 
+def test_a_batch_has_at_most_so_many_characters_but_at_least_one_text() -> None:
+    async def ask() -> tuple[list[Any], Reader]:
+        reader, batcher = Reader(), Batcher(ServingLimits(batch_ms=0, batch_characters=100))
+        asked = questions("a" * 60, "b" * 40, "c" * 300, "d" * 30, "e" * 70, "f")
+        return await batcher.ask("key", reader, asked, there), reader
+
+    answers, reader = asyncio.run(ask())
+    assert [answer["length"] for answer in answers] == [60, 40, 300, 30, 70, 1]
+    sizes = [sum(map(len, batch)) for batch in reader.batches]
+    assert 300 in sizes and all(size <= 100 for size in sizes if size != 300)
+    assert sum(len(batch) for batch in reader.batches) == 6
+
+
+def test_a_loop_that_ends_fails_those_who_wait_and_is_started_again() -> None:
+    async def broken() -> bool:
+        raise RuntimeError("a client that nobody expected")
+
+    async def ask() -> tuple[list[Any], Any, int]:
+        reader, batcher = Reader(), Batcher(ServingLimits(batch_ms=20, seconds=20))
+        asked = [
+            batcher.ask("key", reader, questions(text), is_gone) for text, is_gone in (("a", there), ("b", broken))
+        ]
+        failed = await asyncio.wait_for(asyncio.gather(*asked, return_exceptions=True), 5)
+        return (
+            failed,
+            await asyncio.wait_for(batcher.ask("key", reader, questions("abc"), there), 5),
+            batcher.n_failures,
+        )
+
+    failed, answer, n_failures = asyncio.run(ask())
+    assert [type(error) for error in failed] == [WorkError, WorkError] and answer == [{"length": 3}]
+    assert str(failed[0].args[0]) == "a client that nobody expected" and n_failures == 1
+
+
 def test_what_is_asked_of_different_knowledge_is_never_read_together() -> None:
     async def ask() -> tuple[Reader, Reader]:
         old, new, batcher = Reader(), Reader(), Batcher(ServingLimits(batch_ms=20))

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import shutil
 import threading
 from collections.abc import Callable
@@ -13,9 +15,10 @@ import pytest
 from serving.conftest import NEW, OF_NEW, TEXT, TRIPLES, Gated, build
 
 from infuser import Entities, Graph
+from infuser.errors import SourceError
 from infuser.serving.infused import InfusedModel
 from infuser.serving.knowledge import Knowledge, release
-from infuser.serving.server import running
+from infuser.serving.server import running, serve
 from infuser.sources import Selective
 
 
@@ -86,6 +89,66 @@ def test_names_and_kinds_that_do_not_fit_are_refused(client: httpx.Client, tmp_p
         answer = client.post("/knowledge/reload", json=body)
         assert answer.status_code == 422 and said in answer.json()["error"]["message"], answer.text
     assert client.get("/health").json()["knowledge"] == 1
+
+
+def test_a_folder_that_infuser_did_not_build_is_never_copied(
+    client: httpx.Client, graph: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (graph / "about.json").unlink()
+    touched: list[Any] = []
+    monkeypatch.setattr("os.link", lambda *given, **_: touched.append(given))
+    monkeypatch.setattr("shutil.copyfile", lambda *given, **_: touched.append(given))
+    answer = client.post("/knowledge/reload", json={})
+    assert answer.status_code == 422 and "is no graph folder" in answer.json()["error"]["message"]
+    assert not touched
+
+
+def test_only_the_files_of_a_folder_are_copied(graph: Path) -> None:
+    (graph / "huge.bin").write_bytes(b"not of the graph")
+    knowledge = Knowledge.of([Graph(graph)])
+    [copy] = graph.parent.glob(".kg.*.part")
+    assert {path.name for path in copy.iterdir()} == {path.name for path in graph.iterdir()} - {"huge.bin"}
+    release(knowledge.pinned)
+
+
+def test_a_manifest_that_names_a_file_elsewhere_is_damaged(graph: Path) -> None:
+    outside = graph.parent / "outside.npy"
+    about = json.loads((graph / "about.json").read_text())
+    entry = next(iter(about["files"].values()))
+    shutil.copy(graph / entry["file"], outside)
+    entry["file"] = "../outside.npy"
+    del about["digest"]
+    written = json.dumps(about, sort_keys=True, ensure_ascii=False).encode()
+    (graph / "about.json").write_text(json.dumps({**about, "digest": hashlib.sha256(written).hexdigest()}))
+    with pytest.raises(SourceError, match=r"outside\.npy is damaged"):
+        Knowledge.of([Graph(graph)])
+    assert not list(graph.parent.glob(".kg.*"))
+
+
+def test_a_source_that_cannot_be_opened_leaves_no_copy_of_those_before_it(graph: Path, tmp_path: Path) -> None:
+    second = build(tmp_path / "second", *TRIPLES)
+    sources = [Graph(graph), Selective(Graph(second))]
+    flip_a_byte(second)
+    (second / "about.json").unlink()
+    with pytest.raises(SourceError, match=r"no about\.json"):
+        Knowledge.of(sources)
+    assert not list(tmp_path.glob(".*.part"))
+
+
+def test_a_server_that_does_not_start_leaves_no_copies(
+    model: InfusedModel, graph: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: Any) -> None:
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr("infuser.serving.server.make_file", full)
+    with pytest.raises(OSError, match="no space left"):
+        serve("any", [Graph(graph)], port=0)
+    assert not list(graph.parent.glob(".kg.*"))
+    monkeypatch.setattr("infuser.serving.server.Service", full)
+    with pytest.raises(OSError, match="no space left"), running(model):
+        pass
+    assert not list(graph.parent.glob(".kg.*"))
 
 
 def test_requests_under_way_end_with_the_knowledge_they_began_with(gated: Gated, graph: Path) -> None:

@@ -13,6 +13,7 @@ import httpx
 import pytest
 from serving.conftest import TEXT, Gated
 
+from infuser.serving.batching import Batcher
 from infuser.serving.infused import InfusedModel
 from infuser.serving.limits import ServingLimits
 from infuser.serving.server import running
@@ -157,3 +158,18 @@ def test_a_full_queue_says_when_to_come_again_and_a_slow_model_is_not_waited_for
         gated.gate.set()
         assert client.post("/predict", json={"text": TEXT}).status_code == 200
     assert all(batch in (["wait"], [TEXT]) for batch in gated.batches) and len(gated.batches) <= 3
+
+
+def test_health_tells_that_batching_has_failed_and_requests_are_answered_again(
+    gated: Gated, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def broken(batcher: Batcher) -> None:
+        raise RuntimeError("a fault of the batcher")
+
+    with running(gated) as address, httpx.Client(base_url=address, timeout=20) as client:
+        with monkeypatch.context() as patch:
+            patch.setattr(Batcher, "_take", broken)
+            answer = client.post("/predict", json={"text": TEXT})
+        assert answer.status_code == 500 and "(RuntimeError)" in answer.json()["error"]["message"]
+        assert client.post("/predict", json={"text": TEXT}).status_code == 200
+        assert client.get("/health").json() == {"status": "ok", "knowledge": 1, "batching_failures": 1}

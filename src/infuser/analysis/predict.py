@@ -12,9 +12,10 @@ from transformers import PreTrainedModel
 
 from infuser.errors import InputError
 from infuser.hosts.answers import finite
-from infuser.hosts.checkpoints import CLASSIFIER, TAGGER
+from infuser.hosts.checkpoints import CLASSIFIER, QUESTIONS, TAGGER
 from infuser.signals import Collator, answers
 from infuser.tasks.ner import find_in_documents
+from infuser.tasks.span_windows import best_answers
 from infuser.training.steps import Collate, Example, loader
 
 
@@ -28,6 +29,16 @@ def tags_words(model: PreTrainedModel) -> bool:
     return type(model).__name__.endswith(TAGGER)
 
 
+def gives_several(model: PreTrainedModel) -> bool:
+    """Return whether a classifier may give a text several labels at once, or none."""
+    return bool(model.config.problem_type == "multi_label_classification")
+
+
+def answers_questions(model: PreTrainedModel) -> bool:
+    """Return whether a model finds the answer to a question in a passage."""
+    return type(model).__name__.endswith(QUESTIONS)
+
+
 def label_names(model: PreTrainedModel) -> list[str]:
     """Return the names of a classifier's labels, or the one name "score" if it answers with a number."""
     return answers.label_names(model.config.id2label, int(model.config.num_labels or 0))
@@ -37,7 +48,7 @@ def probabilities(model: PreTrainedModel, logits: Tensor) -> Tensor:
     """Return what logits (texts, labels) mean: probabilities, or the number itself for a model with one label."""
     if model.config.num_labels == 1:
         return logits.float()
-    if model.config.problem_type == "multi_label_classification":
+    if gives_several(model):
         return logits.float().sigmoid()
     return logits.float().softmax(dim=-1)
 
@@ -78,19 +89,24 @@ def predict(
 ) -> Iterator[dict[str, Any]]:
     """Yield each example with the model's label and probabilities, or its score if it answers with a number.
 
-    Of a tagger, each example has `entities`: start and end in characters, label, text and probability.
+    Of a tagger, each example has `entities`: start and end in characters, label, text and probability. Where a text
+    may have several labels, it has `labels`; a question has `answer`, its `start` and `end` in the pair, and `score`.
     """
     if tags_words(model):
         yield from _entities(model, collator, iter(examples), batch_size)
         return
+    if answers_questions(model):
+        yield from _passages(model, collator, iter(examples), batch_size)
+        return
     names, waiting = label_names(model), iter(examples)
+    read = answers.several_answer if gives_several(model) and len(names) > 1 else answers.text_answer
     while chunk := list(islice(waiting, batch_size)):
         with torch.inference_mode():
             batch = {name: tensor.to(model.device) for name, tensor in collator(chunk).items()}
             rows = probabilities(model, finite(model(**batch).logits)).tolist()
         for example, row in zip(chunk, rows, strict=True):
             given = {name: value for name, value in example.items() if value is not None}
-            yield {**given, **answers.text_answer(names, row)}
+            yield {**given, **read(names, row)}
 
 
 def _entities(
@@ -102,3 +118,14 @@ def _entities(
         for example, entities in zip(chunk, found, strict=True):
             given = {name: value for name, value in example.items() if value is not None}
             yield {**given, **answers.entity_answer(example["text"], entities)}
+
+
+def _passages(
+    model: PreTrainedModel, collator: Collator, waiting: Iterator[Mapping[str, Any]], batch_size: int
+) -> Iterator[dict[str, Any]]:
+    """Yield questions with their answers; a passage that is longer than the encoder reads is cut."""
+    while chunk := list(islice(waiting, batch_size)):
+        with torch.inference_mode():
+            best = best_answers(model, collator, chunk, answers.MAX_ANSWER_TOKENS)
+        for example, of_one in zip(chunk, best, strict=True):
+            yield {**example, **answers.passage_answer(example["pair"], *of_one)}

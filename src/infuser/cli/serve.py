@@ -23,7 +23,8 @@ def serve(
     model: Annotated[
         str,
         argument(
-            "A run or model that `infuser train` or `infuser linker train` wrote, or a checkpoint.",
+            "A run or model that `infuser train` or `infuser linker train` wrote, a folder that `infuser export` "
+            "wrote, or a checkpoint.",
             metavar="DIR_OR_MODEL",
         ),
     ],
@@ -35,8 +36,8 @@ def serve(
     token: Annotated[
         str | None,
         option(
-            "What clients must send as Authorization: Bearer TOKEN; needed where others can reach the server. Better "
-            "given in the environment, where no list of processes shows it.",
+            "What clients must send as Authorization: Bearer TOKEN; needed where others can reach the server, as "
+            "by any --allow-host. Better given in the environment, where no list of processes shows it.",
             envvar="INFUSER_SERVE_TOKEN",
         ),
     ] = None,
@@ -45,8 +46,11 @@ def serve(
         option("A name or address under which others may ask; needed with --host 0.0.0.0. May be repeated."),
     ] = None,
     batch_size: Annotated[
-        int, option("Texts that the model reads at once.", min=1, panel=_LIMITS_PANEL)
+        int, option("Batch size: texts of one batch.", min=1, panel=_LIMITS_PANEL)
     ] = _LIMITS.batch_size,
+    batch_characters: Annotated[
+        int, option("Characters of one batch, unless a single text has more.", min=1, panel=_LIMITS_PANEL)
+    ] = _LIMITS.batch_characters,
     batch_ms: Annotated[
         float, option("Milliseconds that a text waits for others.", min=0, panel=_LIMITS_PANEL)
     ] = _LIMITS.batch_ms,
@@ -63,7 +67,7 @@ def serve(
     *,
     sources: SourceOptions,
 ) -> None:
-    """Answer over HTTP with a trained model, and exchange its knowledge without training or restart.
+    """Serve a trained model over HTTP, and exchange its knowledge without training or restart.
 
     POST /predict, /annotate, /explain and /link take {"text": ...} or
     {"texts": [...]}, with "pair" or "pairs" for sentence pairs. The page at /
@@ -84,6 +88,7 @@ def serve(
 
     limits = ServingLimits(
         batch_size=batch_size,
+        batch_characters=batch_characters,
         batch_ms=batch_ms,
         most_texts=most_texts,
         most_characters=most_characters,

@@ -17,6 +17,8 @@ CLASSIFIER = "ForSequenceClassification"
 """How the class names of text classifiers end."""
 TAGGER = "ForTokenClassification"
 """How the class names of models end that give every word a tag."""
+QUESTIONS = "ForQuestionAnswering"
+"""How the class names of models end that find the answer to a question in a passage."""
 
 _HUB_ID = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
 

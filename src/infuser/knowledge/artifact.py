@@ -85,12 +85,18 @@ class Folder(Mapping[str, Any]):
         first = 0
         for name, entry in content["files"].items():
             path, size = self.path / entry["file"], entry["bytes"]
-            if not path.is_file() or path.stat().st_size != size:
+            # no part lies elsewhere: a manifest that somebody wrote must not open any other file
+            if path.parent != self.path or not path.is_file() or path.stat().st_size != size:
                 raise damaged(path)
             n_blocks = -(-size // BLOCK)
             self._files[name] = (path, sums[first : first + n_blocks])
             first += n_blocks
         self._opened: dict[str, Any] = {}
+
+    @property
+    def files(self) -> list[Path]:
+        """All that belongs to the folder, and nothing else that lies in it."""
+        return [self.path / _ABOUT, self.path / _CHECKS, *(path for path, _ in self._files.values())]
 
     def check(self) -> None:
         """Compare all files with their checksums now, and not when they are first touched."""

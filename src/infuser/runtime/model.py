@@ -16,7 +16,9 @@ from infuser.signals.answers import (
     best_answer,
     check_finite,
     entity_answer,
-    in_pair,
+    passage_answer,
+    passage_words,
+    several_answer,
     softmax,
     text_answer,
 )
@@ -27,7 +29,6 @@ from infuser.signals.examples import examples_of
 from infuser.signals.tags import FoundEntity, Tags
 from infuser.signals.windows import is_cut, read_in_windows
 from infuser.types import Source
-from infuser.words import find_words
 
 Example = Mapping[str, Any]
 _Answer = TypeVar("_Answer")
@@ -127,12 +128,7 @@ class ExportedModel:
         if len(self.labels) == 1:
             return [text_answer(self.labels, row) for row in logits.tolist()]
         if self.card.several_labels:
-            rows = (1 / (1 + np.exp(-logits))).tolist()
-            shares = [dict(zip(self.labels, row, strict=True)) for row in rows]
-            return [
-                {"labels": [name for name, share in one.items() if share >= 0.5], "probabilities": one}
-                for one in shares
-            ]
+            return [several_answer(self.labels, row) for row in (1 / (1 + np.exp(-logits))).tolist()]
         return [text_answer(self.labels, row) for row in softmax(logits).tolist()]
 
     def _read_choices(self, examples: list[Example]) -> list[dict[str, Any]]:
@@ -140,19 +136,14 @@ class ExportedModel:
         return [{"choice": int(row.argmax()), "probabilities": row.tolist()} for row in shares]
 
     def _read_answers(self, examples: list[Example]) -> list[dict[str, Any]]:
-        if any(example.get("pair") is None for example in examples):
-            raise InputError("A question is answered from a passage: give texts (questions) and pairs (passages).")
-        words = [find_words(one["pair"]) for one in examples]
-        spans = [
-            in_pair(one["text"], [word[:2] for word in of_one]) for one, of_one in zip(examples, words, strict=True)
-        ]
+        words, spans = passage_words(examples)
         arrays, ranges = self._maker.place(examples, spans)
         firsts = arrays["attention_mask"].argmax(axis=1).tolist()
         rows = zip(self._run(arrays), words, ranges, firsts, strict=True)
         answers = []
         for example, (logits, of_text, tokens, first) in zip(examples, rows, strict=True):
-            score, start, end = best_answer(logits, of_text, tokens, first, MAX_ANSWER_TOKENS)
-            answers.append({"answer": example["pair"][start:end], "start": start, "end": end, "score": score})
+            best = best_answer(logits, of_text, tokens, first, MAX_ANSWER_TOKENS)
+            answers.append(passage_answer(example["pair"], *best))
         return answers
 
     def _read_entities(self, examples: Sequence[Example]) -> list[tuple[list[FoundEntity], bool]]:

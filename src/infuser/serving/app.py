@@ -29,7 +29,8 @@ Exchange = Callable[[Wanted], Awaitable[Mapping[str, Any]]]
 """Exchanges the knowledge of all worker processes and returns what is known now, or raises and leaves it as it was."""
 
 _WHY_NOT = {
-    "predict": "This model has no head for labels of texts or words. Train one: infuser train CHECKPOINT DATA",
+    "predict": "This model has no head for labels of texts or words, nor for answers to questions. Train one: "
+    "infuser train CHECKPOINT DATA",
     "annotate": "This model has no sources, so nothing can be annotated. Serve one that infuser train wrote.",
     "explain": "This model cannot be explained here. Serve the saved model instead of its export.",
     "link": "This model has no linker. Train one: infuser linker train CHECKPOINT",
@@ -52,7 +53,10 @@ def make_app(
         edition, seconds = service.current, service.batcher.seconds_at_work
         if seconds > service.limits.seconds + _STUCK_SECONDS:
             return error_response(f"The model has been reading one batch for {seconds:.0f} seconds. Restart it.", 503)
-        return json_response({"status": "ok", "knowledge": edition.version})
+        told = {"status": "ok", "knowledge": edition.version}
+        if n_failures := service.batcher.n_failures:
+            told["batching_failures"] = n_failures
+        return json_response(told)
 
     async def measured(request: Request) -> Response:
         return Response(service.metrics.text(), media_type="text/plain; version=0.0.4")
@@ -119,7 +123,7 @@ def _answering(service: Service, task: str) -> Callable[[Request], Awaitable[Res
             sentence = f"There was no answer within {limits.seconds:g} seconds. Send fewer texts at once."
             return error_response(sentence, 504)
         except GoneError:
-            return error_response("Nobody waits for this answer any more.", 499)
+            return error_response("The client abandoned this request.", 499)
         except WorkError as error:
             return _failed(error.args[0])
         return json_response({ANSWERS[task]: answers, "knowledge": edition.version})
@@ -200,7 +204,7 @@ class _TokenChecked:
             await self._app(scope, receive, send)
             return
         refusal = error_response(
-            "This server wants its token. Send the header Authorization: Bearer TOKEN.",
+            "This server requires a token. Send the header Authorization: Bearer TOKEN.",
             401,
             {"WWW-Authenticate": "Bearer"},
         )

@@ -7,6 +7,7 @@ Within a batch, texts are sorted by length and read in parts of similar length, 
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Hashable, Iterable, Sequence
@@ -24,6 +25,8 @@ _MOST_PADDING = 1.5
 _COST_OF_A_TEXT = 32
 """In characters: what a text costs beside its length."""
 _SLEEPING_TWICE_S = 1e-4
+
+logger = logging.getLogger(__name__)
 
 
 class BusyError(Exception):
@@ -68,6 +71,9 @@ class Batcher:
         self._rows: deque[_Row] = deque()
         self._more = asyncio.Event()
         self._loop: asyncio.Task[None] | None = None
+        self._jobs: set[_Job] = set()
+        self.n_failures = 0
+        """How often the loop that makes batches has ended by an error, and was started again."""
         self._working_since: float | None = None
         # always the same thread: torch starts its helpers anew for every thread that it meets
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="infuser-serve-model")
@@ -99,18 +105,32 @@ class Batcher:
         rows = [_Row(job, place) for place in range(len(questions))]
         self._rows.extendleft(reversed(rows)) if urgent else self._rows.extend(rows)
         self._more.set()
-        if self._loop is None:
+        if self._loop is None or self._loop.done():
             self._loop = loop.create_task(self._work())
+            self._loop.add_done_callback(self._ended)
+        self._jobs.add(job)
         try:
             async with asyncio.timeout(self._limits.seconds):
                 return await job.done
         except TimeoutError:
             self._rows = deque(row for row in self._rows if row.job is not job)  # others may wait in their place
             raise
+        finally:
+            self._jobs.discard(job)
+
+    def _ended(self, loop: asyncio.Task[None]) -> None:
+        """Tell all who wait that the loop has ended, which nobody expects; the next request starts it again."""
+        error = None if loop.cancelled() else loop.exception()
+        self.n_failures += 1
+        if error is not None:
+            logger.error("The loop that makes batches has ended; the next request starts it again", exc_info=error)
+        self._rows.clear()
+        for job in self._jobs:
+            _end(job, error or RuntimeError("the loop that makes batches was cancelled"))
 
     async def _work(self) -> None:
         while True:
-            if not self._rows:
+            while not self._rows:
                 self._more.clear()
                 await self._more.wait()
             await self._wait_for_others(self._rows[0].job)
@@ -129,17 +149,25 @@ class Batcher:
                 return
 
     async def _take(self) -> list[_Row]:
-        """Return the oldest texts that somebody waits for and others of the same key, up to a batch."""
+        """Return the oldest texts that somebody waits for and others of the same key, up to a batch; at least one."""
         taken: list[_Row] = []
         others: list[_Row] = []
         known: dict[_Job, bool] = {}
+        n_characters = 0
         while self._rows and len(taken) < self._limits.batch_size:
             row = self._rows.popleft()
             if row.job not in known:
                 known[row.job] = await self._is_waited_for(row.job)
             if not known[row.job]:
                 continue
-            (taken if not taken or row.job.key == taken[0].job.key else others).append(row)
+            if taken and row.job.key != taken[0].job.key:
+                others.append(row)
+                continue
+            if taken and n_characters + row.question.size > self._limits.batch_characters:
+                others.append(row)
+                break
+            taken.append(row)
+            n_characters += row.question.size
         self._rows.extendleft(reversed(others))
         return taken
 

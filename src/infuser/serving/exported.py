@@ -8,6 +8,7 @@ from functools import cached_property
 from typing import Any, Self
 
 from infuser.errors import InputError
+from infuser.files import nan_to_null
 from infuser.runtime import ExportedModel
 from infuser.serving.annotations import described, find
 from infuser.serving.model import ANNOTATE, EXPLAIN, PREDICT, Question
@@ -44,7 +45,8 @@ class ServedExport:
 
     def predict(self, questions: Sequence[Question]) -> list[dict[str, Any]]:
         """Return label and probabilities of each text, its score, its entities, or the answer to a question."""
-        return self.model.answer([asdict(one) for one in questions], batch_size=len(questions))
+        answers = self.model.answer([asdict(one) for one in questions], batch_size=len(questions))
+        return [nan_to_null(answer) for answer in answers]  # an empty passage has an answer of -inf
 
     def annotate(self, questions: Sequence[Question]) -> list[dict[str, Any]]:
         """Return what each source finds in each text, by the source's name."""
@@ -92,4 +94,4 @@ def _left(found: Sequence[Annotations], names: Sequence[str], off: Collection[st
 
 def _shares(answer: dict[str, Any]) -> Any:
     """Return the part of an answer that is compared: probabilities or entities where there are any."""
-    return answer.get("probabilities", answer.get("entities", answer))
+    return nan_to_null(answer.get("probabilities", answer.get("entities", answer)))

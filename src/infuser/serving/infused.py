@@ -10,7 +10,7 @@ from typing import Any, Self
 from infuser.analysis.explain import explain
 from infuser.analysis.explained import Explained
 from infuser.analysis.explanation import Explanation
-from infuser.analysis.predict import classifies, label_names, predict, tags_words
+from infuser.analysis.predict import answers_questions, classifies, label_names, predict, tags_words
 from infuser.errors import InputError
 from infuser.files import nan_to_null
 from infuser.hosts.loading import to_fastest_device
@@ -42,9 +42,8 @@ class InfusedModel:
     def tasks(self) -> frozenset[str]:
         """What the model's head, its method and its sources can do."""
         model = self.infused.model
-        several = model.config.problem_type == "multi_label_classification"
         can = {
-            PREDICT: (classifies(model) and not several) or tags_words(model),
+            PREDICT: classifies(model) or tags_words(model) or answers_questions(model),
             ANNOTATE: bool(self.sources),
             EXPLAIN: True,
             LINK: _links(self.infused),
@@ -53,15 +52,19 @@ class InfusedModel:
 
     def about(self) -> dict[str, Any]:
         """Return the kind of model, its method and its labels."""
-        labels = label_names(self.infused.model) if PREDICT in self.tasks else []
+        model = self.infused.model
+        labels = label_names(model) if classifies(model) or tags_words(model) else []
         method = name_of(self.infused.method) if isinstance(self.infused, Infused) else None
-        return {"model": type(self.infused.model).__name__, "method": method, "labels": labels}
+        return {"model": type(model).__name__, "method": method, "labels": labels}
 
     def predict(self, questions: Sequence[Question]) -> list[dict[str, Any]]:
-        """Return label and probabilities of each text, its score, or its entities."""
+        """Return labels and probabilities of each text, its score, its entities, or the answer to a question."""
         examples = [asdict(question) for question in questions]
         answers = predict(self.infused.model, self._collator, examples, batch_size=len(examples))
-        return [{name: value for name, value in answer.items() if name not in ("text", "pair")} for answer in answers]
+        return [
+            nan_to_null({name: value for name, value in answer.items() if name not in ("text", "pair")})
+            for answer in answers  # an empty passage has an answer of -inf
+        ]
 
     def annotate(self, questions: Sequence[Question]) -> list[dict[str, Any]]:
         """Return what each source finds in each text, by the source's name."""

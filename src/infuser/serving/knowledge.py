@@ -56,7 +56,12 @@ class Knowledge:
     @classmethod
     def of(cls, sources: Sequence[Source]) -> Knowledge:
         """Return the first version."""
-        return cls(1, tuple(pin(source) for source in sources))
+        pinned: list[Pinned] = []
+        with ExitStack() as if_it_fails:
+            if_it_fails.callback(release, pinned)
+            pinned.extend(map(pin, sources))
+            if_it_fails.pop_all()
+        return cls(1, tuple(pinned))
 
     @property
     def sources(self) -> tuple[Source, ...]:
@@ -124,7 +129,13 @@ def pin(source: Source, *, check: bool = False) -> Pinned:
     with ExitStack() as copies:
 
         def copied(folder: Path, kind: str) -> Path:
-            copy = _copy(folder, copies)
+            if not folder.is_dir():
+                raise SourceError(f"There is no folder at {str(folder)!r}. Check the path, or build it.")
+            try:
+                files = Folder(folder, kind).files  # before any copy: what infuser did not build is left alone
+            except OSError as error:
+                raise _unreadable(folder, error) from error
+            copy = _copy(folder, files, copies)
             try:
                 opened = Folder(copy, kind)
                 if check:
@@ -138,11 +149,8 @@ def pin(source: Source, *, check: bool = False) -> Pinned:
         return Pinned(source, opened, tuple(folders), copies.pop_all())
 
 
-def _copy(folder: Path, copies: ExitStack) -> Path:
-    """Return a folder with the same files."""
-    if not folder.is_dir():
-        raise SourceError(f"There is no folder at {str(folder)!r}. Check the path, or build it.")
-    files = [path for path in folder.iterdir() if path.is_file()]
+def _copy(folder: Path, files: Iterable[Path], copies: ExitStack) -> Path:
+    """Return a folder with these files."""
     try:
         linked = make_draft(folder)
         copies.callback(shutil.rmtree, linked, ignore_errors=True)
@@ -156,8 +164,12 @@ def _copy(folder: Path, copies: ExitStack) -> Path:
             for path in files:
                 shutil.copyfile(path, copy / path.name)
         except OSError as error:
-            raise SourceError(f"{str(folder)!r} cannot be read: {error}. Build it again.") from error
+            raise _unreadable(folder, error) from error
         return copy
+
+
+def _unreadable(folder: Path, error: OSError) -> SourceError:
+    return SourceError(f"{str(folder)!r} cannot be read: {error}. Build it again.")
 
 
 def _with_folders(source: Source, place: _Place) -> Source:

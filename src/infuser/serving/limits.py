@@ -13,7 +13,9 @@ class ServingLimits:
     """How much one worker process answers; every field has a default that suits one machine."""
 
     batch_size: int = 32
-    """Texts that the model reads at once."""
+    """Texts of one batch."""
+    batch_characters: int = 50_000
+    """Characters of one batch, unless a single text has more; taggers read long texts to their end."""
     batch_ms: float = 2.0
     """Milliseconds that the first text of a batch waits for others."""
     most_bytes: int = 4 * 2**20
@@ -39,7 +41,7 @@ class ServingLimits:
         for name in self.__slots__:
             value = getattr(self, name)
             if not (0 < value < math.inf or (name == "batch_ms" and value == 0)):
-                raise InputError(f"A server with {name}={value} answers nothing. Give a number above 0.")
+                raise InputError(f"{name}={value} must be {'0 or more' if name == 'batch_ms' else 'above 0'}.")
         if self.most_texts > self.most_waiting:
             raise InputError(
                 f"most_texts={self.most_texts} is more than may wait, most_waiting={self.most_waiting}: the largest "

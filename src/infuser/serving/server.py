@@ -12,7 +12,7 @@ import socket
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -46,10 +46,12 @@ logger = logging.getLogger(__name__)
 def check_access(host: str, allow: Sequence[str] = (), token: str | None = None) -> tuple[str, ...]:
     """Return the names under which a server may be asked; raise if others can reach it without a token."""
     hosts = hosts_for(host, allow)
-    if token is None and not is_private(host):
+    # a name that others know leads to this server through a proxy, and "*" lets any web page use a name of its own
+    public = next((name for name in (host, *allow) if not is_private(name)), None)
+    if token is None and public is not None:
         raise InputError(
-            f"Others can reach {host}, too. Give a token that they must send: --token or INFUSER_SERVE_TOKEN, for "
-            f"example {secrets.token_urlsafe(24)}"
+            f"Others can reach a server at {public}, too. Give a token that they must send: --token or "
+            f"INFUSER_SERVE_TOKEN, for example {secrets.token_urlsafe(24)}"
         )
     if token is not None and (len(token) < SHORTEST_TOKEN or not token.isascii() or not token.isprintable()):
         raise InputError(
@@ -71,19 +73,19 @@ def running(
 ) -> Iterator[str]:
     """Serve a model in a thread of this process and yield its address; the server ends with the `with`."""
     hosts = check_access(host, allow, token)
-    knowledge = Knowledge.of(model.sources)
-    if model.sources:
-        model = model.with_sources(knowledge.sources)
-    service = Service(model, knowledge.about(), limits)
-    exchange = LocalExchange(service, knowledge)
-    app = make_app(service, exchange, hosts=hosts, token=token)
-    server = uvicorn.Server(config_of(app, header_seconds=limits.header_seconds, stop_seconds=limits.stop_seconds))
-    try:
+    with ExitStack() as ended:
+        knowledge = Knowledge.of(model.sources)
+        ended.callback(release, knowledge.pinned)
+        if model.sources:
+            model = model.with_sources(knowledge.sources)
+        service = Service(model, knowledge.about(), limits)
+        exchange = LocalExchange(service, knowledge)
+        ended.callback(exchange.close)
+        app = make_app(service, exchange, hosts=hosts, token=token)
+        server = uvicorn.Server(config_of(app, header_seconds=limits.header_seconds, stop_seconds=limits.stop_seconds))
         listener = listen(host, port, USUAL_PORT)
-        with in_thread(server, listener, "infuser-serve"):
-            yield address_of(host, listener)
-    finally:
-        exchange.close()
+        ended.enter_context(in_thread(server, listener, "infuser-serve"))
+        yield address_of(host, listener)
 
 
 def serve(
@@ -106,19 +108,16 @@ def serve(
     if workers < 1:
         raise InputError(f"workers is {workers}; give 1 or more.")
     hosts = check_access(host, allow, token)
-    knowledge = Knowledge.of(list(sources) or saved_sources(name))
-    with tempfile.TemporaryDirectory(prefix="infuser-serve-") as folder:
-        metrics = Path(folder) / "metrics"
+    with ExitStack() as ended:
+        knowledge = Knowledge.of(list(sources) or saved_sources(name))
+        ended.callback(release, knowledge.pinned)
+        metrics = Path(ended.enter_context(tempfile.TemporaryDirectory(prefix="infuser-serve-"))) / "metrics"
         make_file(metrics, workers)
         n_threads = max(1, (os.cpu_count() or 1) // workers)
         plan = Plan(name, hosts, token, limits, metrics, n_threads)
-        try:
-            listener = listen(host, port, USUAL_PORT)
-            with listener:
-                parent = _Parent(plan, listener, knowledge, workers)
-                asyncio.run(parent.run(lambda about: when_up(address_of(host, listener), about)))
-        finally:
-            release(knowledge.pinned)
+        listener = ended.enter_context(listen(host, port, USUAL_PORT))
+        parent = _Parent(plan, listener, knowledge, workers)
+        asyncio.run(parent.run(lambda about: when_up(address_of(host, listener), about)))
 
 
 class _Child:

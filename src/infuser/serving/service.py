@@ -18,6 +18,8 @@ from infuser.sources.storage import annotate_checked
 from infuser.types import Source
 
 _SAMPLE = "Bern lies on the Aare."
+_QUESTION = Question(_SAMPLE, _SAMPLE)
+"""With a pair: models that answer questions need a passage."""
 
 Gone = Callable[[], Awaitable[bool]]
 
@@ -63,7 +65,7 @@ class Service:
         edition = Edition(model, knowledge)
         for task in sorted({PREDICT, LINK}.intersection(model.tasks)):
             try:
-                await self.ask(edition, task, Asked((Question(_SAMPLE),)), _never, urgent=True)
+                await self.ask(edition, task, Asked((_QUESTION,)), _never, urgent=True)
             except WorkError as error:
                 raise error.args[0] from error
         self._next = edition

@@ -9,11 +9,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from infuser.errors import CheckpointError
+from infuser.errors import CheckpointError, InputError
 from infuser.signals.align import Range
 from infuser.signals.tags import FoundEntity
 from infuser.types import PAIR_BREAK, Span
-from infuser.words import Word
+from infuser.words import Word, find_words
 
 MAX_ANSWER_TOKENS = 30
 """The longest answer to a question, in tokens, unless told otherwise."""
@@ -49,6 +49,12 @@ def text_answer(names: Sequence[str], row: Sequence[float]) -> dict[str, Any]:
     return {"label": max(shares, key=lambda name: shares[name]), "probabilities": shares}
 
 
+def several_answer(names: Sequence[str], row: Sequence[float]) -> dict[str, Any]:
+    """Return what a classifier that gives a text any number of labels says: those that are likelier than not."""
+    shares = dict(zip(names, row, strict=True))
+    return {"labels": [name for name, share in shares.items() if share >= 0.5], "probabilities": shares}
+
+
 def entity_answer(text: str, found: Sequence[FoundEntity]) -> dict[str, Any]:
     """Return the entities of a text as plain values."""
     listed = [
@@ -62,6 +68,22 @@ def in_pair(text: str, places: Sequence[tuple[int, int]]) -> list[Span]:
     """Return spans of the pair of a text, counted in characters of both joined."""
     begin = len(text) + len(PAIR_BREAK)
     return [Span(begin + start, begin + end) for start, end in places]
+
+
+def passage_words(examples: Sequence[Mapping[str, Any]]) -> tuple[list[list[Word]], list[list[Span]]]:
+    """Return the words of each passage, and their places in question and passage joined."""
+    if any(example.get("pair") is None for example in examples):
+        raise InputError("A question is answered from a passage: give texts (questions) and pairs (passages).")
+    words = [find_words(example["pair"]) for example in examples]
+    spans = [
+        in_pair(example["text"], [word[:2] for word in found]) for example, found in zip(examples, words, strict=True)
+    ]
+    return words, spans
+
+
+def passage_answer(passage: str, score: float, start: int, end: int) -> dict[str, Any]:
+    """Return the answer to a question as plain values; `score` says how much better it is than no answer."""
+    return {"answer": passage[start:end], "start": start, "end": end, "score": score}
 
 
 def best_answer(

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from infuser.hosts.answers import finite
-from infuser.signals.answers import best_answer, in_pair
+from infuser.signals.answers import best_answer, in_pair, passage_words
 from infuser.words import find_words
 
 if TYPE_CHECKING:
@@ -120,20 +120,23 @@ def _read_batch(
     model: PreTrainedModel, collator: Collator, windows: Sequence[Window], max_tokens: int
 ) -> list[PassageAnswer]:
     """Return the best answer in each window."""
+    found = zip(best_answers(model, collator, windows, max_tokens), windows, strict=True)
+    return [PassageAnswer(score, window["pair"][start:end]) for (score, start, end), window in found]
+
+
+def best_answers(
+    model: PreTrainedModel, collator: Collator, windows: Sequence[Mapping[str, Any]], max_tokens: int
+) -> list[tuple[float, int, int]]:
+    """Return the score of the best answer in each window of a batch, and where it stands in the passage."""
     import torch
 
-    words = [find_words(window["pair"]) for window in windows]
-    spans = [
-        in_pair(window["text"], [word[:2] for word in found]) for window, found in zip(windows, words, strict=True)
-    ]
+    words, spans = passage_words(windows)
     batch, ranges = collator.place(windows, spans)
     out: Any = model(**{name: tensor.to(model.device) for name, tensor in batch.items()})
     logits = finite(torch.stack((out.start_logits, out.end_logits), dim=1).float().cpu())  # (windows, 2, seq)
-    best = [
+    return [
         best_answer(*row, max_tokens) for row in zip(logits.numpy(), words, ranges, _first_tokens(batch), strict=True)
     ]
-    rows = zip(best, windows, strict=True)
-    return [PassageAnswer(score, window["pair"][start:end]) for (score, start, end), window in rows]
 
 
 def _first_tokens(batch: Mapping[str, Tensor]) -> list[int]:
