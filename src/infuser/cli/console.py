@@ -122,6 +122,13 @@ def print_skipped(skipped: Skipped) -> None:
 
 
 @contextmanager
+def waiting(message: str) -> Iterator[Callable[[], None]]:
+    """Show that something is under way; yield what ends the sign early."""
+    with Console(stderr=True).status(_text(message)) as status:
+        yield status.stop
+
+
+@contextmanager
 def loading(what: str, *, quiet: bool = False) -> Iterator[Callable[[str, int, int], None]]:
     """Show that something is loaded, without transformers' own warnings; yield a `progress` for what is fetched."""
     with Console(stderr=True, quiet=quiet).status(_text(f"Loading {what}")) as status:

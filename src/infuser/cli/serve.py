@@ -6,9 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from rich.console import Console
-
-from infuser.cli.console import say
+from infuser.cli.console import say, waiting
 from infuser.cli.knowledge_options import SourceOptions
 from infuser.cli.options import argument, option, option_groups
 from infuser.serving.limits import ServingLimits
@@ -96,10 +94,10 @@ def serve(
         seconds=seconds,
     )
 
-    with Console(stderr=True).status("Starting the workers") as status:
+    with waiting("Starting the workers") as stop_waiting:
 
         def announce(address: str, about: Mapping[str, Any]) -> None:
-            status.stop()
+            stop_waiting()
             _print_about(model, address, about, workers, with_token=token is not None)
 
         serve_model(
