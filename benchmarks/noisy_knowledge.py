@@ -336,10 +336,11 @@ def main() -> None:
     parser.add_argument("--precision", choices=("bf16", "no"), default="bf16", help="no: 32 bits, for older processors")
     parser.add_argument("--work", type=Path, default=WORK)
     parser.add_argument("--pilot", action="store_true", help="try SI's constants on dev pairs, and keep nothing")
+    parser.add_argument("--out", type=Path, default=RESULT, help="where the result is written")
     parser.add_argument("--draw", type=Path, help="draw the result that was written before to this .png, and stop")
     given = parser.parse_args()
     if given.draw is not None:
-        draw(json.loads(RESULT.read_text(encoding="utf-8")), given.draw)
+        draw(json.loads(given.out.read_text(encoding="utf-8")), given.draw)
         return
     if given.pilot:
         pilot(given.methods, given.work, given.precision, given.workers)
@@ -365,7 +366,7 @@ def main() -> None:
         **told,
         "versions": about("torch"),
     }
-    write_result(RESULT, result)
+    write_result(given.out, result)
 
 
 if __name__ == "__main__":
