@@ -52,7 +52,7 @@ for example in unseen:
     query = str(example["text"])
     shop = next((known[word] for word in query.split() if word in known), None)
     if shop is None:
-        continue  # nobody knows what it is
+        continue  # no known type
     ads = [f"{one} near me" for one in miniature.SHOPS]
     right[True] += rerank(query, ads, top_k=1) == [f"{shop} near me"]
     with infused.disabled():

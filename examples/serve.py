@@ -51,10 +51,10 @@ with running(InfusedModel(infuser.load(folder / "model"))) as address:
     build_graph(("glipizide", "sold by", "pharmacy"))
     known = ask("/knowledge/reload", {})["knowledge"]
     [after] = ask("/predict", question)["predictions"]
-    [told] = ask("/explain", question)["explanations"]
+    [explanation] = ask("/explain", question)["explanations"]
 
 print(f"relevant before: {before['probabilities']['LABEL_1']:.2f}")
 print("version of the knowledge:", known["version"])
 print(f"relevant after: {after['probabilities']['LABEL_1']:.2f}")
-print("found:", ", ".join(span["text"] for span in told["found"]["graph"]["spans"]))
-print(f"relevant without the graph: {told['without_source']['graph']['LABEL_1']:.2f}")
+print("found:", ", ".join(span["text"] for span in explanation["found"]["graph"]["spans"]))
+print(f"relevant without the graph: {explanation['without_source']['graph']['LABEL_1']:.2f}")

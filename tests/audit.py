@@ -1,4 +1,4 @@
-"""The audit: break everything that Infuser writes, in every way that happens, and count what nobody would notice.
+"""The audit: break everything that Infuser writes, in every way that happens, and count what goes unnoticed.
 
     damage     40 flipped bits in each kind of artifact; every file cut short, emptied, deleted, and replaced by its
                namesake of another artifact or by its neighbour. Noticed: an error that names the file, at least its
@@ -7,7 +7,7 @@
     faults     the disk fails at every operation of every kind: full, broken once, dead process, dead machine.
                Afterwards the old artifact or the new one is there, and the next run succeeds and leaves nothing else
     kills      every command that writes a folder is killed (SIGKILL) five times at random moments, then run to its end:
-               the folder is that of a run which nobody killed
+               the folder equals that of an uninterrupted run
     writers    two of each command write the same folder at once: one of the two results is there, whole, and who did
                not succeed got one sentence
 

@@ -17,7 +17,7 @@ LONGEST_MEMBER = 256 << 20
 """Bytes of a file that is read into memory as a whole."""
 DAMAGE = (
     *(zipfile.BadZipFile, tarfile.TarError, zlib.error, lzma.LZMAError, EOFError, struct.error, KeyError, ValueError),
-    *(NotImplementedError, RuntimeError),  # a packing that nobody knows; a password
+    *(NotImplementedError, RuntimeError),  # an unknown compression method; a password
 )
 """What the standard library raises for damaged archives."""
 
@@ -70,7 +70,7 @@ def _holds_objects(file: IO[bytes]) -> bool:
         read = format.read_array_header_1_0 if version == (1, 0) else format.read_array_header_2_0
         return bool(read(file)[2].hasobject)
     except ValueError:
-        return True  # nobody can say what is in it
+        return True  # its content is unknown
 
 
 def _imports_something(file: IO[bytes]) -> bool:

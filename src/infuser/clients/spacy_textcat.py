@@ -38,10 +38,10 @@ class InfuserTextcat(ModelComponent):
         was_training = infused.model.training
         infused.model.train(False)
         try:
-            for doc, told in zip(
+            for doc, answer in zip(
                 docs, predict(infused.model, infused.collator(), examples, batch_size=batch_size), strict=True
             ):
-                doc.cats.update(told.get("probabilities") or {"score": told["score"]})
+                doc.cats.update(answer.get("probabilities") or {"score": answer["score"]})
         finally:
             infused.model.train(was_training)
 

@@ -53,10 +53,10 @@ def make_app(
         edition, seconds = service.current, service.batcher.seconds_at_work
         if seconds > service.limits.seconds + _STUCK_SECONDS:
             return error_response(f"The model has been reading one batch for {seconds:.0f} seconds. Restart it.", 503)
-        told = {"status": "ok", "knowledge": edition.version}
+        answer = {"status": "ok", "knowledge": edition.version}
         if n_failures := service.batcher.n_failures:
-            told["batching_failures"] = n_failures
-        return json_response(told)
+            answer["batching_failures"] = n_failures
+        return json_response(answer)
 
     async def measured(request: Request) -> Response:
         return Response(service.metrics.text(), media_type="text/plain; version=0.0.4")
@@ -66,8 +66,8 @@ def make_app(
 
     async def about(request: Request) -> Response:
         edition = service.current
-        told = {**edition.model.about(), "tasks": sorted(edition.model.tasks), "knowledge": edition.knowledge}
-        return json_response(told)
+        answer = {**edition.model.about(), "tasks": sorted(edition.model.tasks), "knowledge": edition.knowledge}
+        return json_response(answer)
 
     async def reload(request: Request) -> Response:
         wanted = read_wanted(await _body(request, service))

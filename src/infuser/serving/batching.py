@@ -119,7 +119,7 @@ class Batcher:
             self._jobs.discard(job)
 
     def _ended(self, loop: asyncio.Task[None]) -> None:
-        """Tell all who wait that the loop has ended, which nobody expects; the next request starts it again."""
+        """Fail all waiting requests after an unexpected end of the loop; the next request starts it again."""
         error = None if loop.cancelled() else loop.exception()
         self.n_failures += 1
         if error is not None:

@@ -23,7 +23,7 @@ class ChannelClosedError(InfuserError):
 class Channel:
     """One end of a pipe. `handle(name, content)` answers what the other end asks; `closed` is called when it is gone.
 
-    Messages are packed before they are sent and unpacked by whoever handles them: what one side cannot read is an
+    Messages are packed before they are sent and unpacked by their receiver: what one side cannot read is an
     error of that question, and not the end of the channel.
     """
 

@@ -95,17 +95,17 @@ class InfusedModel:
 
 def explained(one: Explanation) -> dict[str, Any]:
     """Return the answers of an explanation as JSON values, and what was found; attention is left to `infuser view`."""
-    told = one.to_dict()
+    explanation = one.to_dict()
     kind = "entities" if one.entities_infused is not None else "answer"
     plural = {"entities": "entities", "answer": "answers"}[kind]
     plain: dict[str, Any] = nan_to_null(
         {
-            "with_knowledge": told[f"{kind}_infused"],
-            "without_knowledge": told[f"{kind}_plain"],
-            "without_source": told[f"{plural}_without"],
-            "off": told["off"],
-            "written": told["written"],
-            "mentions": told["mentions"],
+            "with_knowledge": explanation[f"{kind}_infused"],
+            "without_knowledge": explanation[f"{kind}_plain"],
+            "without_source": explanation[f"{plural}_without"],
+            "off": explanation["off"],
+            "written": explanation["written"],
+            "mentions": explanation["mentions"],
             "found": described_by_name(one.found),
         }
     )

@@ -118,7 +118,7 @@ class Knowledge:
 
 
 def release(pinned: Iterable[Pinned]) -> None:
-    """Remove the copies of sources that nobody reads any more."""
+    """Remove copies of sources that are no longer in use."""
     for one in pinned:
         one.copies.close()
 
@@ -154,7 +154,7 @@ def _copy(folder: Path, files: Iterable[Path], copies: ExitStack) -> Path:
     try:
         linked = make_draft(folder)
         copies.callback(shutil.rmtree, linked, ignore_errors=True)
-        copies.enter_context(lock_folder(linked))  # so that nobody takes it for what a killed process left behind
+        copies.enter_context(lock_folder(linked))  # else it would be cleared as left-over of a killed process
         for path in files:
             os.link(path, linked / path.name)
         return linked

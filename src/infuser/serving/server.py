@@ -33,7 +33,7 @@ from infuser.types import Source
 from infuser.web.listening import address_of, config_of, hosts_for, in_thread, is_private, listen
 
 USUAL_PORT = 8766
-"""Taken where no port is named and nobody else has it."""
+"""The default port, if it is free."""
 SHORTEST_TOKEN = 16
 _MOST_FAILURES = 5
 """A worker that ends so many times in a row before it is ready is not started again."""

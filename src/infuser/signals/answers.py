@@ -16,7 +16,7 @@ from infuser.types import PAIR_BREAK, Span
 from infuser.words import Word, find_words
 
 MAX_ANSWER_TOKENS = 30
-"""The longest answer to a question, in tokens, unless told otherwise."""
+"""The longest answer to a question, in tokens, by default."""
 
 
 def check_finite(n_bad: int, n_all: int) -> None:

@@ -50,7 +50,7 @@ class ErrorResponse(Protocol):
 
 
 def log_failure(error: BaseException) -> str:
-    """Log an error that nobody expected, and return a sentence that gives nothing away but its kind."""
+    """Log an unexpected error, and return a sentence that gives nothing away but its kind."""
     logger.error("The server could not answer a request", exc_info=error)
     kind = type(error).__name__
     return f"Something went wrong while reading this text ({kind}); the server goes on. The log says more."
