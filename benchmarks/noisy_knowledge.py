@@ -216,13 +216,17 @@ def close_gates(model: torch.nn.Module) -> None:
             weight.requires_grad_(False)
 
 
-def cells(kinds: list[str], seeds: range, *where: Any) -> dict[str, tuple[Any, ...]]:
+def cells(
+    kinds: list[str], variants: list[str], shares: list[float], seeds: range, *where: Any
+) -> dict[str, tuple[Any, ...]]:
     """Return the arguments of every training; seed by seed, so that a stopped benchmark has whole comparisons."""
     found = {}
     for seed, kind in product(seeds, kinds):
         found[f"{kind}-plain-{seed}"] = ("plain", kind, "", "paper", 0.0, "any", seed, *where)
         found[f"{kind}-placebo-{seed}"] = ("placebo", kind, "", "paper", 0.0, "any", seed, *where)
-        for variant, share in product((*VARIANTS, *((NO_GATE,) if kind == "types" else ())), SHARES):
+        for variant, share in product(variants, shares):
+            if variant == NO_GATE and kind != "types":
+                continue
             constants = TUNED[kind] if "tuned" in variant else "paper"
             if "tuned" in variant and constants == "paper":
                 continue
@@ -259,7 +263,7 @@ def summary(found: dict[str, dict[str, Any]]) -> dict[str, Any]:
         curves.setdefault(arm, {})[share] = values
     falls = []
     for arm, of_arm in curves.items():
-        if len(of_arm) == len(SHARES):
+        if {SHARES[0], SHARES[-1]} <= of_arm.keys():
             per_seed = (np.array(of_arm[SHARES[0]]) - np.array(of_arm[SHARES[-1]])).tolist()
             falls.append({"arm": arm, "mean": fmean(per_seed), "interval": t_interval(per_seed), "per_seed": per_seed})
     slower = []
@@ -267,7 +271,7 @@ def summary(found: dict[str, dict[str, Any]]) -> dict[str, Any]:
         [kind for kind in NEW_RATE if kind in curves], (*VARIANTS[1:], NO_GATE), ("", ", frequent terms wrong")
     ):
         arm, against = kind + variant + wrong, kind + wrong
-        for share in curves.get(arm, {}):
+        for share in curves.get(arm, {}) if against in curves else ():
             per_seed = (np.array(curves[arm][share]) - np.array(curves[against][share])).tolist()
             slower.append(
                 {
@@ -331,6 +335,14 @@ def main() -> None:
     """Train all cells and write the result."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--methods", nargs="+", choices=list(NEW_RATE), default=list(NEW_RATE))
+    parser.add_argument(
+        "--variants",
+        nargs="+",
+        choices=[*VARIANTS, NO_GATE],
+        default=[*VARIANTS, NO_GATE],
+        help="'' is the method as it is",
+    )
+    parser.add_argument("--shares", nargs="+", type=float, choices=SHARES, default=list(SHARES), help="of wrong terms")
     parser.add_argument("--seeds", type=int, default=5)
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--precision", choices=("bf16", "no"), default="bf16", help="no: 32 bits, for older processors")
@@ -347,7 +359,7 @@ def main() -> None:
         return
     data = {kind: task(size) for kind, size in SIZE.items()}
     counts = frequencies(data["kam"], given.work)
-    wanted = cells(given.methods, range(given.seeds), given.work, given.precision)
+    wanted = cells(given.methods, given.variants, given.shares, range(given.seeds), given.work, given.precision)
     found = run_cells(wanted, run, given.work / "cells", given.workers)
     told = summary(found)
     show(told)
