@@ -130,3 +130,50 @@ def test_a_full_disk_is_named_and_changes_nothing(error: Exception, tmp_path: Pa
 def test_a_locked_folder_is_refused(tmp_path: Path) -> None:
     with lock_folder(tmp_path), pytest.raises(BlockingIOError), lock_folder(tmp_path):
         pass
+
+
+def test_a_finished_file_is_not_cleared_away_before_it_gets_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rename = Path.replace
+
+    def replace(unfinished: Path, path: Path) -> Path:
+        write_whole(path, "of another writer")
+        return rename(unfinished, path)
+
+    with whole_file(tmp_path / "a") as file:
+        file.write("mine")
+        monkeypatch.setattr(Path, "replace", lambda *paths: monkeypatch.undo() or replace(*paths))
+    assert (tmp_path / "a").read_text() == "mine" and names(tmp_path) == ["a"]
+
+
+def test_a_draft_that_another_writer_clears_away_before_it_is_locked_is_made_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make = files.make_draft
+
+    def make_and_lose(folder: Path) -> Path:
+        monkeypatch.undo()
+        draft = make(folder)
+        fill(folder, "of another writer")
+        return draft
+
+    monkeypatch.setattr(files, "make_draft", make_and_lose)
+    fill(tmp_path / "kg", "mine")
+    assert (tmp_path / "kg" / "one").read_text() == "mine" and names(tmp_path) == ["kg"]
+
+
+def test_a_folder_that_its_last_owner_removed_meanwhile_is_not_taken_for_locked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder, lock = tmp_path / "kg.unfinished", files._lock
+    folder.mkdir()
+
+    def lock_after_all(handle: int) -> bool:
+        folder.rmdir()  # the owner has finished
+        folder.mkdir()  # and the next one begins
+        return lock(handle)
+
+    monkeypatch.setattr(files, "_lock", lock_after_all)
+    with pytest.raises(BlockingIOError), lock_folder(folder):
+        pass

@@ -20,7 +20,7 @@ import sys
 import tempfile
 import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import is_dataclass
 from functools import cache
 from pathlib import Path
@@ -42,24 +42,38 @@ _FULL = re.compile(r"No space left on device|^\d+ requested and \d+ written$|MAR
 def whole_folder(folder: str | Path) -> Iterator[Path]:
     """Yield an empty folder that replaces `folder` on success."""
     folder = Path(folder)
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        _clear_left_overs(folder)
+    with locked_draft(folder) as draft:
+        inside = draft / "new"
+        with naming_full_disks(folder):
+            inside.mkdir()
+            yield inside
+            sync_tree(inside)
+        if not (folder.exists() and _exchange(inside, folder)):
+            _put_in_place(inside, folder, draft / "old")
+        _sync(folder.parent)
+
+
+@contextmanager
+def locked_draft(folder: Path) -> Iterator[Path]:
+    """Yield a new folder beside this one that no other writer clears away; it is removed at the end."""
+    with ExitStack() as stack:
+        try:
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            _clear_left_overs(folder)
+            draft = _lock_new_draft(folder, stack)
+        except OSError as error:
+            raise InputError(f"Cannot write {str(folder)!r}: {error}. Choose a place you may write to.") from error
+        yield draft
+
+
+def _lock_new_draft(folder: Path, stack: ExitStack) -> Path:
+    while True:
         draft = make_draft(folder)
-    except OSError as error:
-        raise InputError(f"Cannot write {str(folder)!r}: {error}. Choose a place you may write to.") from error
-    try:
-        with lock_folder(draft):
-            inside = draft / "new"
-            with naming_full_disks(folder):
-                inside.mkdir()
-                yield inside
-                sync_tree(inside)
-            if not (folder.exists() and _exchange(inside, folder)):
-                _put_in_place(inside, folder, draft / "old")
-            _sync(folder.parent)
-    finally:
-        shutil.rmtree(draft, ignore_errors=True)
+        stack.callback(shutil.rmtree, draft, ignore_errors=True)
+        # until it is locked, another writer may take it for one of a killed process
+        with suppress(FileNotFoundError, BlockingIOError):
+            stack.enter_context(lock_folder(draft))
+            return draft
 
 
 def make_draft(folder: Path) -> Path:
@@ -109,11 +123,13 @@ def whole_file(path: str | Path, mode: str = "w") -> Iterator[IO[Any]]:
             file.flush()
             if _syncs():
                 os.fsync(file.fileno())
-        try:
-            unfinished.replace(path)
-            _sync(path.parent)
-        except OSError as error:
-            raise InputError(f"Cannot write {str(path)!r}: {error}. Choose another name.") from error
+            if sys.platform == "win32":  # an open file cannot be renamed there; elsewhere it stays locked until it is
+                file.close()
+            try:
+                unfinished.replace(path)
+                _sync(path.parent)
+            except OSError as error:
+                raise InputError(f"Cannot write {str(path)!r}: {error}. Choose another name.") from error
     finally:
         unfinished.unlink(missing_ok=True)
 
@@ -231,21 +247,22 @@ def _clear_left_overs(folder: Path) -> None:
     for draft in _left_overs(folder, "[a-z0-9_]{8}"):
         if not draft.is_dir():
             continue
-        if (draft / "old").exists() and not folder.exists():  # killed between its two renames: nothing may be lost
-            (draft / "old").rename(folder)
         with suppress(OSError), lock_folder(draft):
+            if (draft / "old").exists() and not folder.exists():  # killed between its two renames: nothing may be lost
+                (draft / "old").rename(folder)
             shutil.rmtree(draft, ignore_errors=True)
 
 
 @contextmanager
 def lock_folder(folder: Path) -> Iterator[None]:
-    """Lock a folder until the end, or until the process ends; OSError if another process has locked it."""
+    """Lock a folder until the end, or until the process ends; OSError if another process has locked or removed it."""
     if sys.platform == "win32":  # there, a folder with open files cannot be removed anyway
         yield
         return
     handle = os.open(folder, os.O_RDONLY)
     try:
-        if not _lock(handle):
+        # one that finished in this moment may have removed the folder, and a third one made it again
+        if not (_lock(handle) and os.path.samestat(os.fstat(handle), folder.stat())):
             raise BlockingIOError(errno.EWOULDBLOCK, "another process has locked it", str(folder))
         yield
     finally:

@@ -7,7 +7,6 @@ out into files by ranges of words, each of which fits into memory.
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -16,8 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from infuser.errors import InputError
-from infuser.files import lock_folder, make_draft, naming_full_disks
+from infuser.files import locked_draft, naming_full_disks
 from infuser.knowledge.arrays import begins_of
 from infuser.knowledge.artifact import check_place, write_folder
 from infuser.knowledge.correlation.scores import Scorer, Scoring
@@ -49,19 +47,11 @@ def save_correlation(counts: CorpusCounts, scoring: Scoring, out: str | Path, *,
     """Write the table of a counted corpus as a folder, within so many bytes of memory whatever its size."""
     out = Path(out).absolute()
     check_place(out, KIND)
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        scratch = make_draft(out)
-    except OSError as error:
-        raise InputError(f"Cannot write {str(out)!r}: {error}. Choose a place you may write to.") from error
-    try:
-        with lock_folder(scratch), naming_full_disks(out):
-            n_at_once = min(max(memory // _BYTES_PER_PAIR, 1024), _MOST_PAIRS)
-            maker = _Maker(counts, scoring, scratch, n_at_once)
-            parts = maker.make()
-            return write_folder(out, KIND, {**word_parts(counts.words.to_pylist()), **parts}, **maker.about())
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
+    with locked_draft(out) as scratch, naming_full_disks(out):
+        n_at_once = min(max(memory // _BYTES_PER_PAIR, 1024), _MOST_PAIRS)
+        maker = _Maker(counts, scoring, scratch, n_at_once)
+        parts = maker.make()
+        return write_folder(out, KIND, {**word_parts(counts.words.to_pylist()), **parts}, **maker.about())
 
 
 class _Piece(NamedTuple):
