@@ -291,6 +291,9 @@ RUNS = b"cos\nsystem\n(S'echo evil'\ntR."
 """A pickle of protocol 0, which is plain text, that runs a command when it is read."""
 PICKLES = {
     "protocol 0": RUNS,
+    "protocol 0, cut off behind the call": RUNS[:-1],
+    "protocol 0 with an archive behind it": RUNS + zipped({"words.txt": b"plain"}),
+    "protocol 4 with an archive behind it": b"\x80\x04N." + zipped({"words.txt": b"plain"}),
     "protocol 1": b"(cos\nsystem\nq\x00X\x04\x00\x00\x00evilq\x01tR.",
     **{f"protocol {n}": b"\x80" + bytes([n]) + b"N." for n in (2, 3, 4, 5)},
     "array of objects": array_file(np.array([{}, None], object)),
@@ -301,7 +304,9 @@ PICKLES = {
 
 
 @pytest.mark.parametrize("content", PICKLES.values(), ids=PICKLES)
-def test_no_pickle_is_taken_whatever_its_protocol_name_or_wrapping(content, wheel, tmp_path, monkeypatch):
+def test_no_pickle_is_taken_whatever_its_protocol_or_name_or_if_damaged_or_zipped(
+    content, wheel, tmp_path, monkeypatch
+):
     pickled = build_wheel(tmp_path / "other-index", FILES | {"tiny_data/model/pytorch_model.bin": content})
     monkeypatch.setitem(assets.ASSETS, "tiny", describe(pickled))
     assert contents(assets.add("tiny", pickled)) == EXPECTED
@@ -310,6 +315,7 @@ def test_no_pickle_is_taken_whatever_its_protocol_name_or_wrapping(content, whee
 def test_what_looks_like_a_pickle_only_at_its_beginning_is_taken(wheel, tmp_path, monkeypatch):
     plain = {
         "words.txt": b"cat\ndog\nand more\n",
+        "names.txt": b"city of Bern\nAare\nRhine\n",
         "number.txt": b"0.5\n",
         "numbers.npy": array_file(np.arange(3)),
         "numbers.npz": zipped({"a.npy": array_file(np.arange(3)), "empty": b""}),

@@ -1,10 +1,12 @@
 from __future__ import annotations
 
+import copy
 import json
 import logging
 import random
 import signal
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -24,6 +26,7 @@ from infuser.training.checkpoints import (
     restore_random_states,
 )
 from infuser.training.steps import StepPlan, parameter_groups, set_learning_rates
+from infuser.types import Span
 from infuser.work_folder import locked_folder
 from tests.training.training_child import collate, run, run_as_a_process, tiny_classifier, tiny_task
 
@@ -370,6 +373,31 @@ def test_a_run_knows_its_data_by_every_example():
         changed = [dict(one) for one in task]
         changed[place]["label"] = 1 - changed[place]["label"]
         assert examples_digest(changed) != examples_digest(task)
+
+
+@pytest.mark.parametrize(
+    ("was", "now"),
+    [
+        (np.arange(3), np.arange(1, 4)),
+        (np.int64(1), np.int64(2)),
+        (torch.zeros(2, 2), torch.zeros(2, 2, dtype=torch.float64)),
+        ((Span(0, 4, label="city"),), (Span(0, 4, label="river"),)),
+        ([{"spans": [Span(0, 4)]}], [{"spans": [Span(0, 5)]}]),
+        ({1: "a"}, {1: "b"}),
+        ({("Bern", 0): 1}, {("Bern", 1): 1}),
+        ({"a", "b"}, {"a", "c"}),
+        (b"a", b"b"),
+        (Path("a"), Path("b")),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_a_run_knows_its_data_by_values_of_every_kind(was, now):
+    assert examples_digest([{"text": "", "x": was}]) == examples_digest([{"x": copy.deepcopy(was), "text": ""}])
+    assert examples_digest([{"text": "", "x": was}]) != examples_digest([{"text": "", "x": now}])
+
+
+def test_of_unknown_objects_only_the_kind_is_known():  # their address changes from process to process
+    assert examples_digest([{"x": object()}]) == examples_digest([{"x": object()}])
 
 
 def test_a_directory_that_cannot_be_written_is_named(tmp_path):

@@ -1,9 +1,10 @@
-"""What may be taken from an archive: so many bytes, and no pickle, under whatever name and in whatever wrapping."""
+"""What may be taken from an archive: so many bytes, and no pickle, under whatever name, also inside a zip archive."""
 
 from __future__ import annotations
 
 import lzma
 import pickletools
+import re
 import struct
 import tarfile
 import zipfile
@@ -23,8 +24,10 @@ DAMAGE = (
 
 _SUFFIXES = {".pickle", ".pkl", ".joblib", ".pt", ".pth", ".ckpt"}
 _BEGINNINGS = tuple(b"\x80" + bytes([protocol]) for protocol in range(2, 6))
-_IMPORTS = {"GLOBAL", "STACK_GLOBAL", "INST", "EXT1", "EXT2", "EXT4", "PERSID", "BINPERSID"}
-"""Without one of these a pickle of the older protocols, which have no beginning of their own, is inert."""
+_IMPORT = re.compile(r"[\w.]+ [\w.]+")
+"""A module and a name in it, as `pickletools` gives them; two lines of plain text are rarely one word each."""
+_CALLS = {"REDUCE", "BUILD", "INST", "OBJ", "NEWOBJ", "NEWOBJ_EX"}
+"""Without one of these a pickle of the older protocols, which have no beginning of their own, runs nothing."""
 
 
 def is_named_like_a_pickle(name: str) -> bool:
@@ -43,8 +46,10 @@ def read_member(archive: zipfile.ZipFile, name: str) -> bytes:
 def holds_pickle(path: Path) -> bool:
     """Return whether a file is a pickle, an array of pickles, or a package of tensors or arrays with one inside."""
     with path.open("rb") as file:
+        if _is_pickle(file):
+            return True
         if not zipfile.is_zipfile(file):
-            return _is_pickle(file)
+            return False
         with zipfile.ZipFile(file) as archive:
             for name in archive.namelist():
                 with archive.open(name) as inside:
@@ -58,7 +63,7 @@ def _is_pickle(file: IO[bytes]) -> bool:
     start = file.read(6)
     if start.startswith(b"\x93NUMPY"):
         return _holds_objects(file)
-    return start.startswith(_BEGINNINGS) or _imports_something(file)
+    return start.startswith(_BEGINNINGS) or _calls_something(file)
 
 
 def _holds_objects(file: IO[bytes]) -> bool:
@@ -73,11 +78,22 @@ def _holds_objects(file: IO[bytes]) -> bool:
         return True  # its content is unknown
 
 
-def _imports_something(file: IO[bytes]) -> bool:
-    """Return whether a file is a whole pickle that imports; it is parsed, and nothing of it is run."""
+def _calls_something(file: IO[bytes]) -> bool:
+    """Return whether a file would call a function if it were unpickled, even if only up to where it is damaged.
+
+    It is parsed, and nothing of it is run.
+    """
     file.seek(0)
+    imported = False
     try:
-        met = {opcode.name for opcode, _, _ in pickletools.genops(file)}
-    except Exception:  # whatever it is, `pickle` cannot read it to its end either
+        for opcode, argument, _ in pickletools.genops(file):
+            if opcode.name in ("GLOBAL", "INST"):
+                imported = _IMPORT.fullmatch(argument) is not None
+                if not imported:
+                    return False  # `pickle` fails here
+            imported |= opcode.name in ("STACK_GLOBAL", "EXT1", "EXT2", "EXT4")
+            if imported and opcode.name in _CALLS:
+                return True
+    except Exception:  # `pickle` gets no further either
         return False
-    return bool(met & _IMPORTS)
+    return False

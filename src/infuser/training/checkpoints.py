@@ -15,9 +15,9 @@ import hashlib
 import json
 import random
 import shutil
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
+from pathlib import Path, PurePath
 from typing import Any
 
 import numpy as np
@@ -28,7 +28,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from infuser.errors import CheckpointError, InputError
-from infuser.files import digest_of, parse_json, whole_folder
+from infuser.files import digest_of, json_of, parse_json, whole_folder
 from infuser.seals import check_seal, seal
 
 _PREFIX = "checkpoint-"
@@ -119,7 +119,7 @@ class CheckpointStore:
             with whole_folder(path) as unfinished:
                 for name, group in tensors.items():
                     save_file(group, unfinished / f"{name}.safetensors")
-                (unfinished / "state.json").write_text(json.dumps(facts, indent=1), encoding="utf-8")
+                (unfinished / "state.json").write_text(json_of(facts), encoding="utf-8")
                 seal(unfinished)
         except (InputError, OSError, SafetensorError) as problem:
             raise CheckpointError(
@@ -175,18 +175,33 @@ def examples_digest(examples: Sequence[Mapping[str, Any]]) -> str:
     """Return the number of examples and a digest over all of them."""
     digest = hashlib.sha256()
     for place in range(len(examples)):
-        # only plain values: how other objects print may change from process to process
-        plain = {k: v for k, v in examples[place].items() if _is_plain(v)}
-        digest.update(json.dumps(plain, sort_keys=True).encode())
+        digest.update(json.dumps(_plain(examples[place]), sort_keys=True).encode())
     return f"{len(examples)} examples ({digest.hexdigest()[:12]})"
 
 
-def _is_plain(value: object) -> bool:
+def _plain(value: Any) -> Any:
+    """Return a value as JSON data that is the same in every process."""
+    if value is None or isinstance(value, str | int | float):
+        return value
     if isinstance(value, list | tuple):
-        return all(map(_is_plain, value))
-    if isinstance(value, dict):
-        return all(isinstance(key, str) for key in value) and all(map(_is_plain, value.values()))
-    return isinstance(value, str | int | float | None)
+        return [_plain(one) for one in value]
+    if isinstance(value, Mapping):
+        if all(isinstance(key, str) for key in value):
+            return {key: _plain(one) for key, one in value.items()}
+        return _in_order([_plain(key), _plain(one)] for key, one in value.items())
+    if isinstance(value, set | frozenset):
+        return _in_order(map(_plain, value))
+    if is_dataclass(value) and not isinstance(value, type):
+        return [type(value).__name__, {field.name: _plain(getattr(value, field.name)) for field in fields(value)}]
+    if hasattr(value, "tolist"):  # arrays and tensors
+        return [str(value.dtype), list(value.shape), _plain(value.tolist())]
+    if isinstance(value, bytes):
+        return value.hex()
+    return str(value) if isinstance(value, PurePath) else type(value).__name__  # others print their address
+
+
+def _in_order(values: Iterable[Any]) -> list[Any]:
+    return sorted(values, key=lambda value: json.dumps(value, sort_keys=True))
 
 
 def weights_digest(model: nn.Module) -> str:
