@@ -98,6 +98,15 @@ def test_a_record_with_another_value_is_damaged_and_one_without_a_digest_is_old(
     assert folder.read() == {"made_with": MADE_WITH}
 
 
+def test_a_record_is_valid_json_whatever_numbers_it_holds(folder: WorkFolder) -> None:
+    folder.begin({"rate": float("nan")}, best=float("inf"))
+    assert "NaN" not in (text := (folder.path / folder.record).read_text()) and "Infinity" not in text
+    assert (folder.read() or {})["best"] is None
+    with folder.write_part("part-0.txt"):
+        pass
+    assert folder.begin({"rate": float("nan")})
+
+
 def test_a_damaged_record_is_named(folder: WorkFolder) -> None:
     begun(folder)
     (folder.path / "made-with.json").write_text(json.dumps(MADE_WITH)[:-3])

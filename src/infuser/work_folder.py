@@ -27,7 +27,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from infuser.errors import InputError
-from infuser.files import lock_folder, parse_json, sha256_of, whole_file, write_whole
+from infuser.files import lock_folder, nan_to_null, parse_json, sha256_of, whole_file, write_whole
 
 _SHOWN = 80  # characters of a value in an error message
 
@@ -49,7 +49,7 @@ class WorkFolder:
         Parts that were made with something else are an InputError that names what differs, unless `restart` removes
         them. A run without finished parts can be replaced. `further` is recorded too, and not compared.
         """
-        made_with = json.loads(json.dumps(made_with))
+        made_with = json.loads(json.dumps(nan_to_null(made_with)))
         try:
             before = self.read()
         except InputError:
@@ -84,8 +84,9 @@ class WorkFolder:
 
     def write(self, record: Mapping[str, Any]) -> None:
         """Write the record."""
-        plain = json.loads(json.dumps(record))
-        write_whole(self.path / self.record, json.dumps({"sha256": sha256_of(plain), **plain}, indent=1) + "\n")
+        plain = json.loads(json.dumps(nan_to_null(record)))
+        text = json.dumps({"sha256": sha256_of(plain), **plain}, indent=1, allow_nan=False)
+        write_whole(self.path / self.record, text + "\n")
 
     def update(self, **values: Any) -> None:
         """Add values to the record."""

@@ -400,6 +400,17 @@ def test_of_unknown_objects_only_the_kind_is_known():  # their address changes f
     assert examples_digest([{"x": object()}]) == examples_digest([{"x": object()}])
 
 
+def test_a_score_that_is_no_number_survives_a_checkpoint_in_valid_json(tmp_path):
+    def judge(model, examples):
+        return {"auc": 0.5, "f1 of nothing": float("nan")}
+
+    run = {"dev": tiny_task(4), "judge": judge, "out": tmp_path, "settings": SETTINGS, "progress": False}
+    first = train(tiny_classifier(), tiny_task(22), collate, **run)
+    assert "NaN" not in (newest_checkpoint(tmp_path) / "state.json").read_text()
+    again = train(tiny_classifier(), tiny_task(22), collate, **run)
+    assert repr(again) == repr(first) and "nan" in repr(first)
+
+
 def test_a_directory_that_cannot_be_written_is_named(tmp_path):
     (tmp_path / "taken").write_text("a file, not a directory")
     with pytest.raises(InputError, match=r"Cannot write .*taken'.* Choose a place"):

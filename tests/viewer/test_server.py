@@ -5,18 +5,22 @@ import os
 import signal
 import socket
 import threading
+import time
+from collections.abc import Callable
 from typing import Any
 from urllib.parse import urlsplit
 
 import httpx
 import pytest
+import uvicorn
 from tiny_infusions import KNOWN_TEXT
 
 from infuser.errors import InputError
 from infuser.viewer.limits import Limits
 from infuser.viewer.server import running, serve
 from infuser.viewer.views import InfusedView
-from infuser.web.listening import hosts_for, listen
+from infuser.web.connections import notice_silence
+from infuser.web.listening import config_of, hosts_for, in_thread, listen
 
 
 def test_a_running_server_answers_at_its_address_and_is_gone_afterwards(view: InfusedView) -> None:
@@ -170,3 +174,25 @@ def test_a_header_without_end_is_refused(view: InfusedView) -> None:
             long.sendall(b"GET / HTTP/1.1\r\nX: " + b"a" * 40_000)
             assert b"400" in long.recv(100)
         assert httpx.get(address).status_code == 200
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_USER_TIMEOUT"), reason="the system has no such limit")
+def test_a_client_that_never_reads_its_answer_is_left() -> None:
+    async def answer(scope: Any, receive: Any, send: Any) -> None:
+        await send({"type": "http.response.start", "status": 200, "headers": []})
+        await send({"type": "http.response.body", "body": bytes(20_000_000)})
+
+    server = uvicorn.Server(config_of(answer, header_seconds=5, stop_seconds=1))
+    listener = listen("127.0.0.1", 0, 0)
+    notice_silence(listener, unread_seconds=0.3)
+    with in_thread(server, listener, "unread"), socket.create_connection(listener.getsockname()) as silent:
+        silent.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+        wait_until(lambda: len(server.server_state.connections) == 1)
+        wait_until(lambda: not server.server_state.connections)
+
+
+def wait_until(met: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while not met():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)

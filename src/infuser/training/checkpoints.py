@@ -28,7 +28,7 @@ from safetensors.torch import load_file, save_file
 from torch import Tensor, nn
 
 from infuser.errors import CheckpointError, InputError
-from infuser.files import digest_of, json_of, parse_json, whole_folder
+from infuser.files import digest_of, json_of, nan_to_null, parse_json, whole_folder
 from infuser.seals import check_seal, seal
 
 _PREFIX = "checkpoint-"
@@ -119,7 +119,7 @@ class CheckpointStore:
             with whole_folder(path) as unfinished:
                 for name, group in tensors.items():
                     save_file(group, unfinished / f"{name}.safetensors")
-                (unfinished / "state.json").write_text(json_of(facts), encoding="utf-8")
+                (unfinished / "state.json").write_text(json_of(nan_to_null(facts)), encoding="utf-8")
                 seal(unfinished)
         except (InputError, OSError, SafetensorError) as problem:
             raise CheckpointError(

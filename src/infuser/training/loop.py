@@ -20,6 +20,7 @@ from accelerate.utils import send_to_device, set_seed
 from torch import Tensor, nn
 
 from infuser.errors import DivergedError, InputError
+from infuser.files import from_plain
 from infuser.hosts import is_new_weight
 from infuser.methods.spectral import Spectral
 from infuser.stats.metrics import get_metric
@@ -147,8 +148,7 @@ class TrainResult:
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> TrainResult:
         """Rebuild a result from what `to_json` returned."""
-        plain = {name: value for name, value in values.items() if name not in ("history", "examples_per_second")}
-        return cls(**plain, history=[Evaluation(**entry) for entry in values["history"]])
+        return from_plain(cls, {name: value for name, value in values.items() if name != "examples_per_second"})
 
 
 def train(

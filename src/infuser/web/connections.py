@@ -1,4 +1,4 @@
-"""Connections that end: a client that never finishes its header, or vanishes, does not keep its place."""
+"""Connections that end: a client that is slow with its header, never reads its answer, or vanishes loses its place."""
 
 from __future__ import annotations
 
@@ -12,6 +12,9 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 MOST_HEADER_BYTES = 16_384
 _KEEPALIVE = {"TCP_KEEPIDLE": 30, "TCP_KEEPINTVL": 10, "TCP_KEEPCNT": 3}
 """After so many seconds of silence the system asks whether a client is still there, so often and so many times."""
+
+_UNREAD_SECONDS = 60
+"""A client that takes nothing of its answer for so long has left."""
 
 
 def protocol(header_seconds: float) -> type[H11Protocol]:
@@ -51,9 +54,10 @@ def protocol(header_seconds: float) -> type[H11Protocol]:
     return _Watched
 
 
-def notice_silence(listener: socket.socket) -> None:
-    """Let the system close connections whose clients have vanished; all that are accepted inherit it."""
+def notice_silence(listener: socket.socket, unread_seconds: float = _UNREAD_SECONDS) -> None:
+    """Let the system close connections whose clients have vanished or do not read; all that are accepted inherit it."""
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
-    for name, value in _KEEPALIVE.items():
+    # in milliseconds; a closed connection would wait for ever to send the rest of an answer
+    for name, value in {**_KEEPALIVE, "TCP_USER_TIMEOUT": int(1000 * unread_seconds)}.items():
         if hasattr(socket, name):
             listener.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
