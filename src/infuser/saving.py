@@ -128,48 +128,42 @@ def load_parts(directory: Path, *, sources: Sequence[Source] | None, base: str |
     """Read back model, method, tokenizer, sources, ... by name; or raise an error that names the broken part."""
     card = _read_card(directory)
     with checking_seal(directory, "Save the model again."):
-        return _load_parts(card, directory, sources, base)
-
-
-def _load_parts(
-    card: dict[str, Any], directory: Path, sources: Sequence[Source] | None, base: str | None
-) -> dict[str, Any]:
-    if sources is not None and len(sources) != len(card["sources"]):
-        raise CheckpointError(
-            f"{directory} was saved with {len(card['sources'])} sources, but {len(sources)} were given to load()."
-        )
-    if sources is None:
-        sources = load_sources(card["sources"], directory / "sources")
-    method = _method_of(card, directory)
-    new = _read_new(directory / _NEW)
-    config = _read_config(directory)
-    if card["form"] == "whole":
-        origin = card["base"].get("id")
-        model = _read_model(card["model"], str(directory), config, new, hint="Save the model again.")
-    else:
-        origin = base or card["base"].get("id")
-        model = _read_model(card["model"], str(origin), config, new, hint=_RIGHT_BASE)
-        found = digest({name: tensor for name, tensor in model.state_dict().items() if name not in new})
-        wanted = str(card["base"].get("sha256"))
-        if found != wanted:
+        if sources is not None and len(sources) != len(card["sources"]):
             raise CheckpointError(
-                f"{directory} holds new weights for the base checkpoint {card['base'].get('id')!r} (sha256 "
-                f"{wanted[:12]}...), but {origin!r} has other weights ({found[:12]}...). {_RIGHT_BASE}"
+                f"{directory} was saved with {len(card['sources'])} sources, but {len(sources)} were given to load()."
             )
-    vocabulary = _vocabulary_of(card, sources)
-    method.attach(model, sources=sources, vocabulary=vocabulary)
-    _fill(model, new, directory / _NEW)
-    model.train(False)
-    return {
-        "model": model,
-        "method": method,
-        "tokenizer": load_tokenizer(str(directory)),
-        "sources": tuple(sources),
-        "vocabulary": vocabulary,
-        "base": origin,
-        "licenses": card.get("licenses", {}),
-        "comparison": read_comparison(directory),
-    }
+        if sources is None:
+            sources = load_sources(card["sources"], directory / "sources")
+        method = _method_of(card, directory)
+        new = _read_new(directory / _NEW)
+        config = _read_config(directory)
+        if card["form"] == "whole":
+            origin = card["base"].get("id")
+            model = _read_model(card["model"], str(directory), config, new, hint="Save the model again.")
+        else:
+            origin = base or card["base"].get("id")
+            model = _read_model(card["model"], str(origin), config, new, hint=_RIGHT_BASE)
+            found = digest({name: tensor for name, tensor in model.state_dict().items() if name not in new})
+            wanted = str(card["base"].get("sha256"))
+            if found != wanted:
+                raise CheckpointError(
+                    f"{directory} holds new weights for the base checkpoint {card['base'].get('id')!r} (sha256 "
+                    f"{wanted[:12]}...), but {origin!r} has other weights ({found[:12]}...). {_RIGHT_BASE}"
+                )
+        vocabulary = _vocabulary_of(card, sources)
+        method.attach(model, sources=sources, vocabulary=vocabulary)
+        _fill(model, new, directory / _NEW)
+        model.train(False)
+        return {
+            "model": model,
+            "method": method,
+            "tokenizer": load_tokenizer(str(directory)),
+            "sources": tuple(sources),
+            "vocabulary": vocabulary,
+            "base": origin,
+            "licenses": card.get("licenses", {}),
+            "comparison": read_comparison(directory),
+        }
 
 
 def restore(model: PreTrainedModel, checkpoint: Path) -> None:

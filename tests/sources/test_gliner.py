@@ -106,8 +106,8 @@ def change(folder: Path, name: str, **new: Any) -> None:
     path.write_text(json.dumps(json.loads(path.read_text()) | new))
 
 
-def refused(folder: Path, message: str) -> None:
-    """The checkpoint is refused as it is, and as part of a saved source."""
+def assert_refused(folder: Path, message: str) -> None:
+    """Assert that the checkpoint is refused as it is, and as part of a saved source, and none of its code has run."""
     record = save_source(Gliner(folder, LABELS), folder.parent)
     for source in (Gliner(folder, LABELS), load_source(record, folder.parent)):
         with pytest.raises(CheckpointError, match=message):
@@ -118,7 +118,7 @@ def refused(folder: Path, message: str) -> None:
 def test_code_inside_a_checkpoint_is_not_run(hostile: Path) -> None:
     config = json.loads((hostile / "gliner_config.json").read_text())
     change(hostile, "gliner_config.json", encoder_config=config["encoder_config"] | {"auto_map": {"AutoModel": "o.M"}})
-    refused(hostile, r"gliner_config\.json' names code of its own")
+    assert_refused(hostile, r"gliner_config\.json' names code of its own")
 
 
 def test_an_escaped_name_does_not_hide_code(hostile: Path) -> None:
@@ -127,35 +127,35 @@ def test_an_escaped_name_does_not_hide_code(hostile: Path) -> None:
     escaped = json.dumps(config).replace('"auto_map"', '"auto\\u005fmap"')
     assert "auto_map" not in escaped
     (hostile / "gliner_config.json").write_text(escaped)
-    refused(hostile, "names code of its own")
+    assert_refused(hostile, "names code of its own")
 
 
 @pytest.mark.parametrize("encoder", [None, {}, {"model_type": "own"}, {"model_type": None}, "bert"], ids=str)
 def test_an_encoder_from_elsewhere_is_not_loaded(encoder: Any, hostile: Path) -> None:
     elsewhere = str(hostile.parent / "encoder")
     change(hostile, "gliner_config.json", encoder_config=encoder, model_name=elsewhere)
-    refused(hostile, "has no encoder_config with a model_type that transformers knows")
+    assert_refused(hostile, "has no encoder_config with a model_type that transformers knows")
 
 
 def test_code_of_a_tokenizer_is_not_run(hostile: Path) -> None:
     change(hostile, "tokenizer_config.json", nested=[{"auto_map": {"AutoTokenizer": ["own.Tokenizer", None]}}])
-    refused(hostile, r"tokenizer_config\.json' names code")
+    assert_refused(hostile, r"tokenizer_config\.json' names code")
     (hostile / "tokenizer_config.json").unlink()  # GLiNER would take that of model_name
-    refused(hostile, r"holds no tokenizer_config\.json")
+    assert_refused(hostile, r"holds no tokenizer_config\.json")
 
 
 def test_code_beside_an_encoder_of_labels_is_not_run(hostile: Path) -> None:
     elsewhere = str(hostile.parent / "encoder")
     config = json.loads((hostile / "gliner_config.json").read_text())
     change(hostile, "gliner_config.json", labels_encoder=elsewhere, labels_encoder_config=config["encoder_config"])
-    refused(hostile, "names code of its own")
+    assert_refused(hostile, "names code of its own")
     change(hostile, "gliner_config.json", labels_encoder_config=None)
-    refused(hostile, "has no labels_encoder_config")
+    assert_refused(hostile, "has no labels_encoder_config")
 
 
 def test_settings_that_are_no_json_are_named(hostile: Path) -> None:
     (hostile / "gliner_config.json").write_text("[" * 100_000)
-    refused(hostile, r"gliner_config\.json' cannot be read as JSON")
+    assert_refused(hostile, r"gliner_config\.json' cannot be read as JSON")
 
 
 def test_a_model_given_as_an_object_is_asked_for_again(model: Any, tmp_path: Path) -> None:
