@@ -247,7 +247,7 @@ def _read_config(directory: Path) -> PreTrainedConfig:
     try:
         (directory / "config.json").read_bytes()  # transformers would ask the network for a missing one
         config: PreTrainedConfig = transformers.AutoConfig.from_pretrained(directory, trust_remote_code=False)
-    except (OSError, ValueError, KeyError) as error:
+    except Exception as error:  # a damaged file may become any
         raise CheckpointError(f"{directory / 'config.json'} is missing or damaged; save the model again.") from error
     return config
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import random
+import re
 from pathlib import Path
 from typing import Any
 
@@ -168,6 +170,34 @@ def test_a_model_given_as_an_object_is_asked_for_again(tmp_path: Path) -> None:
     record = save_source(TokenClassifier(*_tiny()), tmp_path)
     with pytest.raises(SourceError, match=r"given as an object, a BertForTokenClassification\. Write both with"):
         load_source(record, tmp_path)
+
+
+def test_answers_that_are_no_numbers_are_no_tags() -> None:
+    model, tokenizer = _tiny()
+    with torch.no_grad():
+        model.classifier.bias[0] = float("nan")
+    with pytest.raises(CheckpointError, match="infinite or not numbers"):
+        TokenClassifier(model, tokenizer).annotate(["Bern lies on the Aare."])
+
+
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        *itertools.product(("config.json", "tokenizer_config.json"), ("[" * 100_000, "null")),
+        *itertools.product(("tokenizer.json",), ("[" * 100_000, "null", "[]", "{}")),
+        ("config.json", '{"model_type": "bert", "hidden_size": "x"}'),
+    ],
+    ids=lambda value: value[:4],
+)
+def test_a_checkpoint_with_a_damaged_file_is_named_in_one_line(name: str, content: str, tmp_path: Path) -> None:
+    random_classifier("bert").save_pretrained(tmp_path)
+    tiny_tokenizer("bert").save_pretrained(tmp_path)
+    (tmp_path / name).write_text(content)
+    with pytest.raises(CheckpointError, match=rf"^[^\n]*{re.escape(str(tmp_path))}[^\n]*$"):
+        TokenClassifier(tmp_path).annotate(["a text"])
+    if name == "config.json":  # tags need nothing else
+        with pytest.raises(CheckpointError, match=re.escape(str(tmp_path))):
+            list(TokenClassifier(tmp_path).span_types)
 
 
 def test_checkpoints_that_cannot_be_used_are_named(tmp_path: Path) -> None:

@@ -85,7 +85,7 @@ class TokenClassifier(TaggerSource):
 
         try:
             config = AutoConfig.from_pretrained(self.model, trust_remote_code=False)
-        except (OSError, ValueError):
+        except Exception:  # whatever transformers makes of a damaged file
             return self._tagger.names  # says what is wrong
         return [config.id2label[number] for number in range(config.num_labels)]
 
@@ -200,6 +200,11 @@ class _Tagger:
             device = self._model.device
             with torch.inference_mode():
                 logits = self._model(input_ids=ids.to(device), attention_mask=mask.to(device)).logits
+                if not torch.isfinite(logits).all():
+                    raise CheckpointError(
+                        f"The answers of {self._model.name_or_path or 'the token classifier'!r} are infinite or not "
+                        "numbers: its weights are damaged, or its training diverged. Take another checkpoint."
+                    )
                 predicted = logits.argmax(-1).tolist()  # (batch, seq)
             for number, row in zip(numbers, predicted, strict=True):
                 tags[number] = row[len(self._before) : len(self._before) + len(rows[number])]
@@ -237,9 +242,10 @@ def _load(model: Any, tokenizer: Any, device: str) -> tuple[Any, Any]:
         loaded, info = AutoModelForTokenClassification.from_pretrained(
             model, use_safetensors=True, trust_remote_code=False, output_loading_info=True
         )
-    except (OSError, ValueError) as error:
+    except Exception as error:  # a damaged file may become any
+        what = (str(error).splitlines() or [type(error).__name__])[0]
         raise CheckpointError(
-            f"Cannot load the token classifier {model!r}: {error} Give a folder with config.json, model.safetensors "
+            f"Cannot load the token classifier {model!r}: {what} Give a folder with config.json, model.safetensors "
             "and a tokenizer, as save_pretrained writes them."
         ) from error
     if info["missing_keys"]:

@@ -96,15 +96,17 @@ def _docs(path: Path) -> Iterator[Record]:
         raise MissingExtraError(f"{str(path)!r} needs spaCy: pip install 'infuser[spacy]'.") from error
 
     try:
-        docs = DocBin().from_disk(path)
+        docs = DocBin().from_disk(path).get_docs(spacy.blank("xx").vocab)
+        for number, doc in enumerate(docs, start=1):
+            place = Place(path, number, "document")
+            spans = [(span.start_char, span.end_char, span.label_) for span in doc.ents]
+            yield place, {"text": doc.text, "entities": _checked(place, doc.text, spans)}
+    except InputError:
+        raise
     except FileNotFoundError as error:
         raise InputError(f"There is no file {str(path)!r}.") from error
     except Exception as error:  # damaged files raise many kinds
         raise InputError(f"{path} is no DocBin of spaCy ({error}). Write one with DocBin(docs=...).to_disk.") from error
-    for number, doc in enumerate(docs.get_docs(spacy.blank("xx").vocab), start=1):
-        place = Place(path, number, "document")
-        spans = [(span.start_char, span.end_char, span.label_) for span in doc.ents]
-        yield place, {"text": doc.text, "entities": _checked(place, doc.text, spans)}
 
 
 def _documents(path: Path, documents: Iterable[MarkedDocument]) -> Iterator[Record]:
