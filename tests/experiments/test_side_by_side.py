@@ -67,10 +67,8 @@ def start(tmp_path: Path) -> Callable[[str], subprocess.Popen[str]]:
 @pytest.mark.slow
 def test_a_job_that_fails_ends_the_others_at_once(start: Callable[[str], subprocess.Popen[str]]) -> None:
     process = start("fail")
-    started = time.monotonic()
-    _, problem = process.communicate(timeout=600)
+    _, problem = process.communicate(timeout=600)  # the others would work for twice as long
     assert process.returncode != 0 and "job 1 went wrong" in problem
-    assert time.monotonic() - started < 600
 
 
 @pytest.mark.slow

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 import infuser
+from infuser.analysis.explain import explain
 from infuser.analysis.predict import predict
 from infuser.errors import CheckpointError
 from infuser.hosts.answers import finite
@@ -40,6 +41,8 @@ def test_no_label_is_made_of_them(tmp_path: Path) -> None:
         infuser.evaluate(infused.model, [example], infused.collator(), metric="accuracy")
     with pytest.raises(CheckpointError, match="not a number"):
         list(predict(infused.model, infused.collator(), [{"text": "one two"}]))
+    with pytest.raises(CheckpointError, match="not a number"):
+        explain(infused, "one two")
     with pytest.raises(CheckpointError, match=r"1 tensors hold values .* 'classifier\.bias'"):
         infused.save(tmp_path / "model")
     assert not (tmp_path / "model").exists()

@@ -11,7 +11,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from infuser.errors import InputError
+from infuser.errors import CheckpointError, InputError
 from infuser.relations import classifier
 from infuser.relations.classifier import Decided, Linear, Thresholds, TwoStage
 from infuser.relations.examples import NO_RELATION
@@ -70,6 +70,14 @@ def test_extreme_features_stay_probabilities():
         with np.errstate(over="raise", invalid="raise"):
             answers = model.probabilities(np.array([[1e30, -1e30, 0, 0, 0]], np.float32))
         assert answers.sum() == pytest.approx(1) and np.isfinite(answers).all()
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_no_relation_is_made_of_features_that_are_no_numbers(n_classes):
+    features, _ = made_up(n_classes)
+    features[3, 1] = np.nan
+    with pytest.raises(CheckpointError, match="not a number"):
+        Linear.fitted(*made_up(n_classes)).probabilities(features)
 
 
 @pytest.mark.filterwarnings("ignore:lbfgs failed to converge")

@@ -46,6 +46,7 @@ def label_names(model: PreTrainedModel) -> list[str]:
 
 def probabilities(model: PreTrainedModel, logits: Tensor) -> Tensor:
     """Return what logits (texts, labels) mean: probabilities, or the number itself for a model with one label."""
+    logits = finite(logits)
     if model.config.num_labels == 1:
         return logits.float()
     if gives_several(model):
@@ -103,7 +104,7 @@ def predict(
     while chunk := list(islice(waiting, batch_size)):
         with torch.inference_mode():
             batch = {name: tensor.to(model.device) for name, tensor in collator(chunk).items()}
-            rows = probabilities(model, finite(model(**batch).logits)).tolist()
+            rows = probabilities(model, model(**batch).logits).tolist()
         for example, row in zip(chunk, rows, strict=True):
             given = {name: value for name, value in example.items() if value is not None}
             yield {**given, **read(names, row)}

@@ -88,7 +88,7 @@ def _calls_something(file: IO[bytes]) -> bool:
     try:
         for opcode, argument, _ in pickletools.genops(file):
             if opcode.name in ("GLOBAL", "INST"):
-                imported = _IMPORT.fullmatch(argument) is not None
+                imported = _IMPORT.fullmatch(str(argument)) is not None
                 if not imported:
                     return False  # `pickle` fails here
             imported |= opcode.name in ("STACK_GLOBAL", "EXT1", "EXT2", "EXT4")

@@ -22,6 +22,7 @@ from numpy.typing import NDArray
 
 from infuser.errors import InputError
 from infuser.relations.examples import NO_RELATION
+from infuser.signals.answers import check_finite
 
 _log = logging.getLogger(__name__)
 _ROWS = 65_536
@@ -91,6 +92,7 @@ class Linear:
             return answers
         for first in range(0, len(features), _ROWS):
             logits = self.scaled(features[first : first + _ROWS]) @ self.weights.T + self.bias
+            check_finite(int(np.count_nonzero(~np.isfinite(logits))), logits.size)
             if len(self.classes) == 2:
                 answers[first : first + _ROWS, 1] = expit(logits[:, 0])
                 answers[first : first + _ROWS, 0] = expit(-logits[:, 0])
