@@ -68,9 +68,18 @@ def read_config(checkpoint: str) -> dict[str, Any]:
         config: dict[str, Any] = PreTrainedConfig.get_config_dict(checkpoint)[0]
         if not config:
             raise OSError("there is no config.json")
-    except (OSError, ValueError) as error:
-        raise CheckpointError(
-            f"Cannot load the checkpoint {checkpoint!r}: it is neither a folder with a config.json nor a hub id that "
-            f"can be reached from here. ({str(error).splitlines()[0]})"
-        ) from error
+    except Exception as error:  # a damaged config.json raises whatever reads it first
+        raise no_config(checkpoint, error) from error
     return config
+
+
+def no_config(checkpoint: str, error: Exception) -> CheckpointError:
+    """Return the error of a checkpoint whose config.json cannot be read."""
+    why = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
+    path = Path(checkpoint) / "config.json"
+    if path.exists():
+        return CheckpointError(f"Cannot read {str(path)!r}: {why}. If it is damaged, take a good copy.")
+    return CheckpointError(
+        f"Cannot load the checkpoint {checkpoint!r}: it is neither a directory with a config.json nor a hub id that "
+        f"can be reached from here. ({why})"
+    )

@@ -12,6 +12,7 @@ from transformers import PreTrainedModel, PreTrainedTokenizerBase
 
 from infuser.errors import CheckpointError, HostError, InputError, UnknownNameError
 from infuser.hosts.anatomy import anatomy_of
+from infuser.hosts.checkpoints import no_config
 from infuser.seals import check_seal_if_any
 
 HEADS = {
@@ -30,14 +31,11 @@ def load_model(checkpoint: str, task: str, **options: Any) -> PreTrainedModel:
     """Load a checkpoint with the head that `task` names."""
     if task not in HEADS:
         raise UnknownNameError(f"No task is called {task!r}. Known: {', '.join(HEADS)}.")
+    check_seal_if_any(Path(checkpoint), "Take a good copy, or train it again.")
     try:
-        check_seal_if_any(Path(checkpoint), "Take a good copy, or train it again.")
         config = transformers.AutoConfig.from_pretrained(checkpoint, trust_remote_code=False)
-    except (OSError, ValueError) as error:
-        raise CheckpointError(
-            f"Cannot load the checkpoint {checkpoint!r}: it is neither a directory with a config.json nor a hub id "
-            f"that can be reached from here. ({str(error).splitlines()[0]})"
-        ) from error
+    except Exception as error:  # a damaged config.json raises whatever reads it first
+        raise no_config(checkpoint, error) from error
     shell = type("Host", (), {"config": config})
     anatomy_of(shell)  # type: ignore[arg-type]  # before gigabytes are loaded for nothing
     auto = getattr(transformers, HEADS[task])
