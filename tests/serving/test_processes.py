@@ -25,9 +25,11 @@ from cli.commands import error_of
 from serving.conftest import NEW, OF_NEW, TRIPLES, build
 from serving.test_exchange import entities_of, flip_a_byte
 
-from infuser import Entities
+import infuser
+from infuser import Entities, Graph
 from infuser.errors import InfuserError
 from infuser.serving.server import serve
+from infuser.sources import Phrases
 
 pytestmark = [
     pytest.mark.slow,
@@ -256,9 +258,16 @@ def test_workers_that_die_before_they_are_ready_end_the_server(exported: Path) -
         serve(str(exported), [Deadly(["river"]), Entities(["town"])], port=0)
 
 
-def test_a_saved_model_is_served_by_torch_and_stops_with_ctrl_c(model_without_graph: tuple[Path, Path]) -> None:
-    with started(model_without_graph[0]) as (process, said):
-        answer = httpx.post(f"{said[0].split()[2]}/predict", json={"text": OF_NEW}, timeout=60).json()
+def test_a_saved_model_is_served_by_torch_after_its_graph_was_built_again_and_stops_with_ctrl_c(
+    model_without_graph: tuple[Path, Path], tmp_path: Path
+) -> None:
+    graph = build(tmp_path / "kg", *TRIPLES)
+    infuser.load(model_without_graph[0], sources=[Graph(graph), Phrases(["near me"])]).save(tmp_path / "model")
+    build(graph, *TRIPLES, NEW)
+    with started(tmp_path / "model", "--rebuilt") as (process, said):
+        with httpx.Client(base_url=said[0].split()[2], timeout=60) as client:
+            answer = client.post("/predict", json={"text": OF_NEW}).json()
+            assert entities_of(client) == ["book", "shop"]
         assert answer["predictions"][0]["label"] in ("no", "perhaps", "yes")
         process.send_signal(signal.SIGINT)
         _, err = process.communicate(timeout=60)
