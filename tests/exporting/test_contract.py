@@ -1,7 +1,8 @@
 """Exported equals torch: every method and every head, on one host; and the other hosts, with maps and types together.
 
 The full product would take an hour, as tracing a graph takes seconds. Methods know nothing of heads, and hosts differ
-where knowledge enters, so these combinations meet all code there is. Only ModernBERT treats terms in a way of its own.
+where knowledge enters: at attention (KAM), around the blocks (types) and between them (KAR, ERNIE), so these
+combinations meet all code there is. Only ModernBERT treats terms in a way of its own.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ METHODS = [
     ("ernie", "question-answering"),
     ("text", "encoder"),
 ]
+BETWEEN_BLOCKS = [("modernbert", "kar"), ("distilbert", "ernie")]
+"""Methods between blocks, in the two hosts whose blocks are least like BERT's."""
 COPIES_OF_ROBERTA = ("xlm-roberta", "camembert")
 """Transformers generates their code from RoBERTa's; an export of each takes as long as all other tests of one host."""
 
@@ -82,3 +85,10 @@ def test_every_host_answers_as_in_torch(host: str, tmp_path: Path) -> None:
     exported = load(tmp_path / "out", sources=infused.sources)
     assert exported.card.batches["max_length"] == N_POSITIONS
     check_equal(infused, exported, "sequence-classification")
+
+
+@pytest.mark.parametrize(("host", "name"), BETWEEN_BLOCKS)
+def test_methods_between_blocks_answer_as_in_torch_in_other_hosts(host: str, name: str, tmp_path: Path) -> None:
+    infused = infuse_small(host, "sequence-classification", method_called(name), n_layers=2)
+    infused.export(tmp_path / "out")
+    check_equal(infused, load(tmp_path / "out", sources=infused.sources), "sequence-classification")

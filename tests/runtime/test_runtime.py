@@ -31,7 +31,7 @@ import json, sys
 class Blocked:
     def find_spec(self, name, path=None, target=None):
         if name.partition(".")[0] in ("torch", "transformers"):
-            raise ImportError(f"{name} is not installed")
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
 
 sys.meta_path.insert(0, Blocked())
 from infuser.runtime import load
@@ -49,6 +49,21 @@ def test_it_answers_without_torch_and_transformers(folder: Path, infused: Infuse
     found = [list(answer["probabilities"].values()) for answer in answers]
     np.testing.assert_allclose(found, expected, atol=1e-4)
     assert answers[0]["label"] == max(answers[0]["probabilities"], key=answers[0]["probabilities"].get)
+
+
+COMMAND_WITHOUT_TORCH = WITHOUT_TORCH.partition("from infuser.runtime")[0] + "from infuser.cli import app\napp()\n"
+
+
+def test_a_command_that_needs_torch_says_so_where_it_is_not_installed(folder: Path) -> None:
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-c", COMMAND_WITHOUT_TORCH, *words]
+        return subprocess.run(command, capture_output=True, text=True, check=False)
+
+    assert run("predict", str(folder), "--text", "the old bridge").returncode == 0
+    refused = run("explain", "any", "--text", "the old bridge")
+    assert refused.returncode == 1 and "Traceback" not in refused.stderr
+    assert "This command needs transformers, which is not installed here" in " ".join(refused.stderr.split())
+    assert "Traceback" in run("--debug", "explain", "any", "--text", "the old bridge").stderr
 
 
 def test_answers_do_not_depend_on_the_batch(folder: Path) -> None:

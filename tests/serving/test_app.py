@@ -51,7 +51,8 @@ def test_an_exported_model_answers_as_the_saved_one_does(exported: Path, client:
         off = other.post("/explain", json={"text": TEXT, "off": ["graph"]}).json()["explanations"][0]
         assert off["with_knowledge"] == pytest.approx(told["without_source"]["graph"]) and off["off"] == ["graph"]
         assert "'grahp'" in other.post("/explain", json={"text": TEXT, "off": ["grahp"]}).json()["error"]["message"]
-        assert other.post("/link", json={"text": TEXT}).status_code == 404
+        refused = other.post("/link", json={"text": TEXT})
+        assert refused.status_code == 404 and "and not its export" in refused.json()["error"]["message"]
         assert other.get("/model").json()["labels"] == ["no", "perhaps", "yes"]
 
 

@@ -12,12 +12,16 @@ from typing import Any
 
 import httpx
 import pytest
+from cli.commands import error_of
+from miniatures import tiny_host, tiny_tokenizer
 from serving.conftest import NEW, OF_NEW, TEXT, TRIPLES, Gated, build
 
-from infuser import Entities, Graph
+import infuser
+from infuser import Entities, Graph, Kam
 from infuser.errors import SourceError
 from infuser.serving.infused import InfusedModel
 from infuser.serving.knowledge import Knowledge, release
+from infuser.serving.model import saved_sources
 from infuser.serving.server import running, serve
 from infuser.sources import Selective
 
@@ -173,6 +177,22 @@ def test_requests_under_way_end_with_the_knowledge_they_began_with(gated: Gated,
     began = next(answer for answer in answers if "predictions" in answer.json()).json()
     assert began["knowledge"] == 1 and after["knowledge"] == 2
     assert began["predictions"][1] != after["predictions"][0]
+
+
+def test_a_model_opens_its_folders_as_they_are_now_only_if_it_is_asked_to(graph: Path, tmp_path: Path) -> None:
+    host = tiny_host("bert", "sequence-classification", num_hidden_layers=1)
+    sources = [Selective(Graph(graph, n_terms=3)), Entities(["river"])]
+    infuser.infuse(host, Kam(), sources=sources, tokenizer=tiny_tokenizer("bert")).save(tmp_path / "model")
+    build(graph, *TRIPLES, NEW)
+    error = error_of("serve", tmp_path / "model")
+    assert "holds something else now than when it was saved" in error and "--rebuilt" in error
+    [first, second] = saved_sources(str(tmp_path / "model"), rebuilt=True)
+    assert isinstance(first, Selective) and isinstance(first.source, Graph) and first.source.n_terms == 3
+    assert [span.id for span in first.annotate([OF_NEW])[0].spans] == ["book", "shop"]
+    assert [span.start for span in second.annotate(["a river"])[0].spans] == [2]
+    assert "--rebuilt opens the sources" in error_of("serve", tmp_path / "model", "--rebuilt", "--graph", graph)
+    with pytest.raises(SourceError, match="something else now"):  # what was asked before holds for that model alone
+        saved_sources(str(tmp_path / "model"))
 
 
 @pytest.mark.slow

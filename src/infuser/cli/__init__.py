@@ -41,6 +41,17 @@ class _Commands(TyperGroup):
             library.addHandler(Warnings())
         try:
             return super().invoke(ctx)
+        except ModuleNotFoundError as error:
+            package = (error.name or "infuser").partition(".")[0]
+            if ctx.params["debug"] or package == "infuser":
+                raise
+            say(
+                f"Error: This command needs {package}, which is not installed here. Install all that infuser needs "
+                f"(pip install infuser), or {package} alone.",
+                style="red",
+                err=True,
+            )
+            raise typer.Exit(1) from error
         except (InfuserError, OSError) as error:
             if ctx.params["debug"] or isinstance(error, BrokenPipeError):
                 raise

@@ -9,6 +9,7 @@ from typing import Annotated, Any
 from infuser.cli.console import say, waiting
 from infuser.cli.knowledge_options import SourceOptions
 from infuser.cli.options import argument, option, option_groups
+from infuser.errors import InputError
 from infuser.serving.limits import ServingLimits
 
 _LIMITS = ServingLimits()
@@ -26,6 +27,10 @@ def serve(
             metavar="DIR_OR_MODEL",
         ),
     ],
+    rebuilt: Annotated[
+        bool,
+        option("Open the model's folders of knowledge as they are now, though they were built again.", "--rebuilt"),
+    ] = False,
     workers: Annotated[int, option("Worker processes; each holds the model, all share the knowledge.", min=1)] = 1,
     host: Annotated[str, option("Address to listen at; 127.0.0.1 is this machine alone.")] = "127.0.0.1",
     port: Annotated[
@@ -76,6 +81,7 @@ def serve(
     To add an entity, build the folder again that a source reads, and then
     POST /knowledge/reload: {} opens the same folders again, {"graph": PATH}
     another one. All workers switch, or none does and the answer says why.
+    Started again later, the server wants --rebuilt, as the folder has changed.
 
     Examples:
       infuser serve runs/mine
@@ -93,6 +99,9 @@ def serve(
         most_waiting=most_waiting,
         seconds=seconds,
     )
+    named = sources.read()
+    if rebuilt and named:
+        raise InputError("--rebuilt opens the sources that the model was saved with. Name none beside it.")
 
     with waiting("Starting the workers") as stop_waiting:
 
@@ -102,7 +111,8 @@ def serve(
 
         serve_model(
             model,
-            sources.read(),
+            named,
+            rebuilt=rebuilt,
             host=host,
             port=port,
             allow=allow_host or [],

@@ -33,7 +33,7 @@ _WHY_NOT = {
     "infuser train CHECKPOINT DATA",
     "annotate": "This model has no sources, so nothing can be annotated. Serve one that infuser train wrote.",
     "explain": "This model cannot be explained here. Serve the saved model instead of its export.",
-    "link": "This model has no linker. Train one: infuser linker train CHECKPOINT",
+    "link": "This model does not link. Serve one that infuser linker train wrote, and not its export.",
 }
 _STUCK_SECONDS = 60
 """A model that reads one batch for longer than this, beside the time of a request, will hardly come back."""

@@ -55,12 +55,15 @@ class ServedModel(Protocol):
     def with_sources(self, sources: Sequence[Source]) -> Self: ...
 
 
-def saved_sources(name: str) -> list[Source]:
-    """Return the sources saved with a model, without loading the model; none for a plain checkpoint."""
+def saved_sources(name: str, *, rebuilt: bool = False) -> list[Source]:
+    """Return the sources saved with a model, without loading the model; none for a plain checkpoint.
+
+    rebuilt: open their folders as they are now, also those that were built again since the model was saved.
+    """
     folder = _folder_of(name)
     for card in (EXPORT_CARD, CARD):
         if (folder / card).is_file():
-            return read_saved_sources(folder, card)
+            return read_saved_sources(folder, card, rebuilt=rebuilt)
     return []
 
 

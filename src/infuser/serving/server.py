@@ -92,6 +92,7 @@ def serve(
     name: str,
     sources: Sequence[Source] = (),
     *,
+    rebuilt: bool = False,
     host: str = "127.0.0.1",
     port: int | None = None,
     allow: Sequence[str] = (),
@@ -103,13 +104,14 @@ def serve(
     """Serve a model by name with worker processes until SIGTERM or Ctrl-C; requests under way get their answers.
 
     sources: take the place of those saved with the model.
+    rebuilt: open the saved ones' folders as they are now, also those that were built again since then.
     when_up: called with the address, and with what is known about the model, once all workers are ready.
     """
     if workers < 1:
         raise InputError(f"workers is {workers}; give 1 or more.")
     hosts = check_access(host, allow, token)
     with ExitStack() as ended:
-        knowledge = Knowledge.of(list(sources) or saved_sources(name))
+        knowledge = Knowledge.of(list(sources) or saved_sources(name, rebuilt=rebuilt))
         ended.callback(release, knowledge.pinned)
         metrics = Path(ended.enter_context(tempfile.TemporaryDirectory(prefix="infuser-serve-"))) / "metrics"
         make_file(metrics, workers)

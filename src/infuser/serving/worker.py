@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import signal
 import socket
@@ -27,7 +28,7 @@ from infuser.serving.service import Service
 from infuser.types import Source
 from infuser.web.listening import config_of
 
-_QUIET = {"TQDM_DISABLE": "1", "TRANSFORMERS_VERBOSITY": "error"}
+_QUIET = {"HF_HUB_DISABLE_PROGRESS_BARS": "1", "TRANSFORMERS_VERBOSITY": "error"}
 _THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "RAYON_NUM_THREADS")
 
 
@@ -58,6 +59,7 @@ def work(
         os.environ.setdefault(name, str(plan.n_threads))
     for name, value in _QUIET.items():
         os.environ.setdefault(name, value)
+    logging.getLogger("uvicorn.error").setLevel(logging.ERROR)  # else clients that make no sense fill the log
     with suppress(ChannelClosedError):
         asyncio.run(_Worker(plan, number, connection, listener).run(sources, knowledge))
     os._exit(0)  # all answers are sent; to take torch down in good order would take seconds

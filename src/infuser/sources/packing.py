@@ -54,6 +54,8 @@ class Packing:
 _PACKING: ContextVar[Packing | None] = ContextVar("infuser_packing", default=None)
 _SOURCES: ContextVar[Path | None] = ContextVar("infuser_sources", default=None)
 """The folder of all sources of the model that is being loaded."""
+_REBUILT: ContextVar[bool] = ContextVar("infuser_rebuilt", default=False)
+"""Whether the folders of the model that is being loaded may have been built again since it was saved."""
 
 
 @contextmanager
@@ -68,19 +70,25 @@ def packing(sources: Path, *, portable: bool = False) -> Iterator[Packing]:
 
 
 @contextmanager
-def unpacking(sources: Path) -> Iterator[None]:
-    """Load sources of a model in this block."""
-    token = _SOURCES.set(sources)
+def unpacking(sources: Path, *, rebuilt: bool = False) -> Iterator[None]:
+    """Load sources of a model in this block; their folders may be `rebuilt`, else they must hold what they held."""
+    tokens = _SOURCES.set(sources), _REBUILT.set(rebuilt)
     try:
         yield
     finally:
-        _SOURCES.reset(token)
+        _SOURCES.reset(tokens[0])
+        _REBUILT.reset(tokens[1])
 
 
 def pack(folder: Folder, kind: str) -> dict[str, Any]:
     """Return where a folder is to be found again: its path; while a model is saved, perhaps its name inside."""
     current = _PACKING.get()
     return {"path": str(folder.path)} if current is None else current.pack(folder, kind)
+
+
+def may_be_rebuilt() -> bool:
+    """Return whether folders may hold something else than when the model was saved that is being loaded."""
+    return _REBUILT.get()
 
 
 def unpack(name: str) -> Path:

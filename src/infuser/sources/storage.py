@@ -17,12 +17,12 @@ from infuser.errors import CheckpointError, SourceError, UnknownNameError
 from infuser.files import json_of, parse_json, sha256_of, sha256_of_file
 from infuser.knowledge.artifact import Folder
 from infuser.registry import SOURCES
-from infuser.sources.packing import check_portable, pack, packing, unpack, unpacking
+from infuser.sources.packing import check_portable, may_be_rebuilt, pack, packing, unpack, unpacking
 from infuser.types import Annotations, SavesFiles, SavesSettings, Source
 
 CARD = "infuser.json"
 """The file by which a saved infused model is recognised; it lists the model's sources."""
-_AGAIN = "Pass the sources again: infuser.load(..., sources=[...])."
+_AGAIN = "Pass the sources again: infuser.load(..., sources=[...]), or on the command line --graph, --source and so on."
 
 
 def annotate_checked(source: Source, texts: Sequence[str]) -> list[Annotations]:
@@ -71,10 +71,10 @@ def find_folder(settings: Mapping[str, Any], field: str, kind: str) -> dict[str,
     inside = found.pop("inside", False)
     if digest is not None:
         folder = Folder(unpack(found[field]) if inside else found[field], kind)
-        if folder.digest != digest:
+        if folder.digest != digest and not may_be_rebuilt():
             raise SourceError(
                 f"the {kind} folder {str(folder.path)!r} holds something else now than when it was saved. Build it "
-                "again from the same files, or put the old one back."
+                "again from the same files, put the old one back, or serve it as it is: infuser serve --rebuilt."
             )
         found[field] = folder.path
     return found
@@ -155,19 +155,22 @@ def save_sources(
     return records, knowledge
 
 
-def read_saved_sources(directory: Path, card: str = CARD) -> list[Source]:
-    """Return the sources that the card of a saved model lists, without loading the model."""
+def read_saved_sources(directory: Path, card: str = CARD, *, rebuilt: bool = False) -> list[Source]:
+    """Return the sources that the card of a saved model lists, without loading the model.
+
+    rebuilt: open their folders as they are now, also those that hold something else than when the model was saved.
+    """
     path = directory / card
     try:
         records = list(dict(parse_json(path, "it"))["sources"])
     except (OSError, ValueError, TypeError, KeyError) as error:
         raise CheckpointError(f"{path} is missing or damaged ({error}); save the model again.") from error
-    return load_sources(records, directory / "sources")
+    return load_sources(records, directory / "sources", rebuilt=rebuilt)
 
 
-def load_sources(records: Sequence[Mapping[str, Any]], folder: Path) -> list[Source]:
+def load_sources(records: Sequence[Mapping[str, Any]], folder: Path, *, rebuilt: bool = False) -> list[Source]:
     """Return the sources of records that `save_sources` made in this folder."""
-    with unpacking(folder):
+    with unpacking(folder, rebuilt=rebuilt):
         return [load_source(record, folder / str(place)) for place, record in enumerate(records)]
 
 
