@@ -8,6 +8,7 @@ alike; finished cells are kept.
 
     python benchmarks/demo_arms.py               # half an hour on two cores
     python benchmarks/demo_arms.py --no-cost     # train only; costs want an idle machine
+    python benchmarks/demo_arms.py --encoder mpnet --rate 3e-5 --arms plain types placebo --seeds 3 --only-train
 """
 
 from __future__ import annotations
@@ -82,11 +83,17 @@ def main() -> None:
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--no-cost", action="store_true", help="train only")
+    parser.add_argument("--only-train", action="store_true", help="as --no-cost, and plain is not trained out")
+    parser.add_argument("--encoder", choices=("minilm", "mpnet"), default="minilm")
+    parser.add_argument("--rate", type=float, help="learning rate, instead of the demo's")
+    parser.add_argument("--arms", nargs="+", help="instead of all")
     given = parser.parse_args()
-    encoder = assets.fetch("minilm")
+    encoder = assets.fetch(given.encoder)
     job = Demo.prepare(RUN, n_pairs=1000, epochs=4, correlation=None)
     data = Data.from_examples(job.task.train, job.task.dev, job.task.test, labels=LABELS)
-    settings = replace(job.settings, mixed_precision="bf16")
+    settings = replace(job.settings, mixed_precision="bf16", learning_rate=given.rate or job.settings.learning_rate)
+    compared = [arm for arm in arms(job.arm.sources) if given.arms is None or arm.name in given.arms]
+    run = RUN if given.encoder == "minilm" else RUN / given.encoder
     shared: dict[str, Any] = {
         "data": data,
         "seeds": given.seeds,
@@ -96,32 +103,39 @@ def main() -> None:
         "groups": [example["term"] for example in job.task.test],
         "progress": lambda cell, step: None if step else print(f"{cell}: done", flush=True),
     }
-    found = compare(encoder, arms(job.arm.sources), settings=settings, out=RUN / "arms", **shared)
-    longer = replace(settings, **TRAINED_OUT)
-    few = {**shared, "seeds": min(given.seeds, 3)}
-    trained_out = compare(encoder, [arms(job.arm.sources)[1]], settings=longer, out=RUN / "longer", **few)
+    found = compare(encoder, compared, settings=settings, out=run / "arms", **shared)
     kept = {
         "about": about("torch"),
+        "encoder": given.encoder,
+        "learning rate": settings.learning_rate,
         "table": found.table(),
-        "trained out": trained_out.table(),
-        "epochs of trained out": {
-            name: [len(one["history"]) for one in results] for name, results in trained_out.results.items()
-        },
         "rule": job.rule,
-        "scores": {
-            f"{name}{mark}": [one["scores"] for one in results]
-            for mark, of_run in (("", found), (", trained out", trained_out))
-            for name, results in of_run.results.items()
+        "scores": {name: [one["scores"] for one in results] for name, results in found.results.items()},
+        "best dev scores": {
+            name: [max(step["metrics"]["auc"] for step in one["history"]) for one in results]
+            for name, results in found.results.items()
         },
     }
-    print(kept["table"], kept["trained out"], kept["rule"], sep="\n\n")
-    if not given.no_cost:
+    print(kept["table"], kept["rule"], sep="\n\n")
+    if not given.only_train:
+        longer = replace(settings, **TRAINED_OUT)
+        few = {**shared, "seeds": min(given.seeds, 3)}
+        types = next(arm for arm in arms(job.arm.sources) if arm.name == "types")
+        trained_out = compare(encoder, [types], settings=longer, out=run / "longer", **few)
+        kept["trained out"] = trained_out.table()
+        kept["epochs of trained out"] = {
+            name: [len(one["history"]) for one in results] for name, results in trained_out.results.items()
+        }
+        for name, results in trained_out.results.items():
+            kept["scores"][f"{name}, trained out"] = [one["scores"] for one in results]
+        print(kept["trained out"])
+    if not (given.no_cost or given.only_train):
         seconds = seconds_of(found, encoder, given.rounds)
         kept["seconds per 600 pairs"] = seconds
         plain = min(seconds["plain"])
         for name, rounds in seconds.items():
             print(f"{name:<12}{1e3 * min(rounds):8.0f} ms  {min(rounds) / plain:.2f}x of plain")
-    write_result(RESULTS / "demo_arms.json", kept)
+    write_result(RESULTS / ("demo_arms.json" if given.encoder == "minilm" else f"demo_arms_{given.encoder}.json"), kept)
 
 
 if __name__ == "__main__":
