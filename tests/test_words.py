@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from infuser.types import PAIR_BREAK
-from infuser.words import Word, find_tokens, find_words, fold, readable
+from infuser.words import Word, WordBorders, _patterns, find_tokens, find_words, fold, readable, word_borders
 
 
 @pytest.mark.parametrize(
@@ -25,6 +25,17 @@ from infuser.words import Word, find_tokens, find_words, fold, readable
 )
 def test_words_are_found_and_folded(text: str, words: list[str]) -> None:
     assert [word.folded for word in find_words(text)] == words
+
+
+@given(st.text(st.characters(max_codepoint=127)))
+def test_the_short_pattern_for_ascii_finds_the_same_words(text: str) -> None:
+    assert list(word_borders(text)) == [match.span() for match in _patterns()[0].finditer(text)]
+
+
+def test_spans_are_widened_to_the_words_they_cut() -> None:
+    for text in ("the river Aare", "the river Äare"):
+        assert WordBorders(text).widen(5, 12) == (4, 14)
+        assert WordBorders(text).widen(4, 9) == (4, 9)
 
 
 @pytest.mark.parametrize("sign", ["👨‍👩‍👧", "🇨🇭", "👍🏽", "≠", "🏴󠁧󠁢󠁳󠁣󠁴󠁿"])

@@ -119,21 +119,30 @@ def attend(
         return out, fused, None
 
     plain = query @ key.transpose(2, 3)
-    scores = plain if below is None else plain + gate * below
+    scores = plain
+    if below is not None:  # the convolution has written into rows and columns of padding: they are cleared here
+        real = knowledge.rows[:, None, :, None] & knowledge.rows[:, None, None, :]
+        scores = plain + below * (gate * real.to(plain.dtype))
     stack = torch.cat([scores, knowledge.maps.to(scores.dtype)], dim=1)
     fused = conv2d(stack, kernel, bias, padding=kernel.shape[-1] // 2)
     if knowledge.bypass is not None:
         fused = torch.where(knowledge.bypass[:, None, None, None], plain, fused)
-    logits = fused if mask is None else fused.masked_fill(~mask, torch.finfo(fused.dtype).min)
+    logits = fused if mask is None else _masked(fused, mask)
     weights = torch.softmax(logits, dim=-1)
     if dropout:
         weights = drop(weights, dropout)
     out = weights.to(value.dtype) @ value
     if terms is not None:
         out = terms.mix(out, query, torch.logsumexp(logits, dim=-1))
-    if want_fused:
-        fused = fused * (knowledge.rows[:, None, :, None] & knowledge.rows[:, None, None, :])
     return out.transpose(1, 2).contiguous(), fused if want_fused else None, weights if want_weights else None
+
+
+def _masked(scores: Tensor, mask: Tensor) -> Tensor:
+    """Return scores (batch, heads, seq, seq) that are very low where `mask` is False."""
+    if not torch.compiler.is_exporting():
+        return scores.masked_fill(~mask, _lowest(scores))
+    # onnxruntime adds in half the time; float32 has the range for it, and the mask of all layers is made once
+    return scores + torch.zeros_like(mask, dtype=scores.dtype).masked_fill(~mask, _lowest(scores))
 
 
 def _attend_in_tiles(

@@ -43,9 +43,10 @@ class MentionFilter:
         if not overlaps:
             # a refused name of several words may have hidden one inside it
             hidden = [place for place, (_, hides) in enumerate(kept) if hides]
-            everything = self._gazetteer.find([texts[place] for place in hidden], overlaps=True, loose=True)
-            for place, matches in zip(hidden, everything, strict=True):
-                kept[place] = (_longest(self._accepted(texts[place], matches)[0]), False)
+            if hidden:
+                everything = self._gazetteer.find([texts[place] for place in hidden], overlaps=True, loose=True)
+                for place, matches in zip(hidden, everything, strict=True):
+                    kept[place] = (_longest(self._accepted(texts[place], matches)[0]), False)
         if not self._rule.abbreviations:
             return [WithShortForms(matches, {}) for matches, _ in kept]
         return [add_short_forms(text, matches) for text, (matches, _) in zip(texts, kept, strict=True)]
