@@ -46,7 +46,7 @@ ROOT = Path(__file__).resolve().parents[1]
 DATA = ROOT.parent / "shared" / "data"
 RUN = ROOT / "runs" / "evidence"
 RESULT = RESULTS / "evidence.json"
-EPOCHS = {200: 20, 500: 16, 1500: 8}
+EPOCHS = {200: 20, 500: 16, 2500: 8}
 """How often each text is seen with up to so many training texts; 3 times with more."""
 MAIN = ("plain", "types", "text", "placebo")
 
