@@ -2,6 +2,7 @@
 
 from infuser.hosts.anatomy import (
     HOSTS,
+    Anatomy,
     anatomy_of,
     attentions,
     embed_names,
@@ -16,6 +17,7 @@ from infuser.hosts.watching import answering, watching_attention
 
 __all__ = [
     "HOSTS",
+    "Anatomy",
     "BatchKnowledge",
     "Call",
     "add_reader",

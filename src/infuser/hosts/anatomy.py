@@ -90,8 +90,11 @@ def anatomy_of(host: PreTrainedModel) -> Anatomy:
     """Return the anatomy of a host; raise for one that is not described or is a decoder."""
     kind = getattr(getattr(host, "config", None), "model_type", type(host).__name__)
     if kind not in HOSTS:
+        from infuser.hosts.nearest import nearest_host  # which reads this file's entries
+
+        nearest = f" {nearest_host(host.config, kind)}" if hasattr(host, "config") else ""
         raise HostError(
-            f"Cannot infuse a {kind!r} encoder: its anatomy is not described yet. Described: "
+            f"Cannot infuse a {kind!r} encoder: its anatomy is not described yet.{nearest} Described: "
             f"{', '.join(sorted(HOSTS))}. To add one, see docs/guides/new-host.md."
         )
     if getattr(host.config, "is_decoder", False):
