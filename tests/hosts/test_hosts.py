@@ -55,7 +55,7 @@ def spied(host: str, head: str = "encoder") -> tuple[Any, Spy]:
     return model, spy
 
 
-def test_the_eight_promised_hosts_are_described() -> None:
+def test_every_host_that_is_described_has_a_miniature() -> None:
     assert set(DESCRIBED) == set(HOSTS)
 
 

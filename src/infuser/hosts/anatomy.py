@@ -26,12 +26,18 @@ class Anatomy:
     """The blocks of the encoder, lower to upper, each once."""
     attention: Callable[[Any], Any]
     """The module of a block that calls the attention function."""
-    project: Callable[[Any, Tensor], tuple[Tensor, Tensor]]
-    """States to keys and values of one attention module, heads not yet split."""
+    project: Callable[[Any, Any], tuple[Tensor, Tensor]]
+    """What `prepare` returned to keys and values of one attention module, heads not yet split."""
+    embeddings: Callable[[Any], Any] = lambda base: base.embeddings
+    """The module that turns ids into states."""
+    words: Callable[[Any, Tensor], Tensor] = lambda base, ids: base.get_input_embeddings()(ids)
+    """What ids alone say, without their places: as wide as what `enter` takes."""
     enter: Callable[[Any, Tensor], Tensor] = lambda base, states: states
     """What lies between the embeddings and the first block."""
-    prepare: Callable[[Any, Tensor], Tensor] = lambda block, states: states
+    prepare: Callable[[Any, Tensor], Any] = lambda block, states: states
     """What a block does to its input before attention (the norm of pre-norm encoders)."""
+    turn: Callable[[Any, Any, Tensor, Tensor], tuple[Tensor, Tensor]] | None = None
+    """Encoder, block, states and positions to cosine and sine, for encoders that turn keys by their position."""
     shared: bool = False
     """True when all layers are the same module."""
     counts_from_padding: bool = False
@@ -51,9 +57,33 @@ _BERT = Anatomy(
 
 _ROBERTA = dataclasses.replace(_BERT, counts_from_padding=True)
 
+_ROTARY = Anatomy(
+    blocks=lambda base: list(base.layers),
+    attention=lambda block: block.self_attn,
+    project=_separate("k_proj", "v_proj"),
+    turn=lambda base, block, states, positions: base.rotary_emb(states, positions),
+)
+
 
 def _albert_blocks(base: Any) -> list[Any]:
     return [layer for group in base.encoder.albert_layer_groups for layer in group.albert_layers]
+
+
+def _three_in_a_row(base: Any, ids: Tensor) -> Tensor:
+    """MobileBERT's embeddings are narrow: a token is widened together with its neighbours, here nothing."""
+    embeddings = base.embeddings
+    states: Tensor = embeddings.word_embeddings(ids)
+    if embeddings.trigram_input:
+        nothing = torch.zeros_like(states)
+        states = torch.cat([nothing, states, nothing], dim=-1)
+    if embeddings.trigram_input or embeddings.embedding_size != embeddings.hidden_size:
+        states = embeddings.embedding_transformation(states)
+    return states
+
+
+def _narrowed(block: Any, states: Tensor) -> tuple[Tensor, Tensor]:
+    """MobileBERT makes keys and values of different states."""
+    return block.bottleneck(states)[1:3] if block.use_bottleneck else (states, states)
 
 
 HOSTS: dict[str, Anatomy] = {
@@ -82,6 +112,36 @@ HOSTS: dict[str, Anatomy] = {
         attention=lambda block: block.attn,
         project=lambda attention, states: attention.Wqkv(states).chunk(3, dim=-1)[1:],
         prepare=lambda block, states: block.attn_norm(states),
+        turn=lambda base, block, states, positions: base.rotary_emb(states, positions, block.attention_type),
+    ),
+    "nomic_bert": _ROTARY,
+    "jina_embeddings_v3": _ROTARY,
+    "eurobert": dataclasses.replace(
+        _ROTARY,
+        embeddings=lambda base: base.embed_tokens,
+        prepare=lambda block, states: block.input_layernorm(states),
+    ),
+    "roberta-prelayernorm": dataclasses.replace(
+        _ROBERTA, prepare=lambda block, states: block.attention.LayerNorm(states)
+    ),
+    "xlm-roberta-xl": dataclasses.replace(
+        _ROBERTA, prepare=lambda block, states: block.attention.self_attn_layer_norm(states)
+    ),
+    "xmod": dataclasses.replace(
+        _ROBERTA,
+        prepare=lambda block, states: block.attention.output.LayerNorm(states) if block.pre_norm else states,
+    ),
+    "ernie": _BERT,  # Baidu's; not the method of that name
+    "mobilebert": dataclasses.replace(
+        _BERT,
+        words=_three_in_a_row,
+        prepare=_narrowed,
+        project=lambda attention, states: (attention.key(states[0]), attention.value(states[1])),
+    ),
+    "esm": dataclasses.replace(
+        _ROBERTA,
+        prepare=lambda block, states: block.attention.LayerNorm(states),
+        turn=lambda base, block, states, positions: base.rotary_embeddings(states, positions),
     ),
 }
 
@@ -121,6 +181,12 @@ def plain_state(host: PreTrainedModel) -> dict[str, Tensor]:
     return {name: tensor for name, tensor in host.state_dict().items() if not is_new_weight(name)}
 
 
+def embeddings_of(host: PreTrainedModel) -> nn.Module:
+    """Return the module that turns ids into states, for weights that belong to no block."""
+    module: nn.Module = anatomy_of(host).embeddings(host.base_model)
+    return module
+
+
 def terms_for_layers(base: Any, ids: Tensor, start: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
     """Yield keys and values (batch, heads, terms, head size) of auxiliary subwords for each attention module.
 
@@ -130,21 +196,32 @@ def terms_for_layers(base: Any, ids: Tensor, start: Tensor) -> Iterator[tuple[Te
     """
     anatomy = HOSTS[base.config.model_type]
     n_heads = base.config.num_attention_heads
-    states = anatomy.enter(base, base.embeddings(input_ids=ids))
+    states = anatomy.enter(base, anatomy.embeddings(base)(ids))
+    positions = start[:, None] + torch.arange(ids.shape[1], device=ids.device)
     for block in anatomy.blocks(base):
-        keys, values = anatomy.project(anatomy.attention(block), anatomy.prepare(block, states))
-        keys, values = (x.view(*x.shape[:2], n_heads, -1).transpose(1, 2) for x in (keys, values))
-        if hasattr(base, "rotary_emb"):
-            keys = _rotate(base, block, keys, states, start)
-        yield keys, values
+        attention = anatomy.attention(block)
+        keys, values = anatomy.project(attention, anatomy.prepare(block, states))
+        groups = heads_per_key(attention)
+        keys, values = (x.view(*x.shape[:2], n_heads // groups, -1).transpose(1, 2) for x in (keys, values))
+        if anatomy.turn is not None and turns_keys(base):
+            cos, sin = anatomy.turn(base, block, states, positions)
+            keys = sys.modules[type(base).__module__].apply_rotary_pos_emb(keys, keys, cos, sin)[1]
+        yield for_each_head(keys, groups), for_each_head(values, groups)
 
 
-def _rotate(base: Any, block: Any, keys: Tensor, states: Tensor, start: Tensor) -> Tensor:
-    positions = start[:, None] + torch.arange(keys.shape[2], device=keys.device)
-    cos, sin = base.rotary_emb(states, positions, block.attention_type)
-    turn = sys.modules[type(base).__module__].apply_rotary_pos_emb
-    rotated: Tensor = turn(keys, keys, cos, sin)[1]
-    return rotated
+def turns_keys(base: Any) -> bool:
+    """Return whether an encoder turns keys by their position; ESM does so or has position embeddings."""
+    return getattr(base.config, "position_embedding_type", None) in (None, "rotary")
+
+
+def heads_per_key(attention: Any) -> int:
+    """Return how many heads read the same keys and values."""
+    return int(getattr(attention, "num_key_value_groups", 1))
+
+
+def for_each_head(shared: Tensor, n: int) -> Tensor:
+    """Return keys or values (batch, heads / n, seq, head size) once for each of the n heads that read them."""
+    return shared if n == 1 else shared.repeat_interleave(n, dim=1)
 
 
 def embed_names(base: Any, ids: Tensor, places: Tensor) -> Tensor:
@@ -154,7 +231,7 @@ def embed_names(base: Any, ids: Tensor, places: Tensor) -> Tensor:
     places  (batch, T, 2) where among them each name begins and ends
     """
     anatomy = HOSTS[base.config.model_type]
-    states = anatomy.enter(base, base.get_input_embeddings()(ids))  # (batch, K, hidden)
+    states = anatomy.enter(base, anatomy.words(base, ids))  # (batch, K, hidden)
     piece = torch.arange(ids.shape[1], device=ids.device)
     inside = ((piece >= places[..., :1]) & (piece < places[..., 1:])).to(states.dtype)  # (batch, T, K)
     mean = inside @ states / inside.sum(dim=-1, keepdim=True).clamp(min=1)

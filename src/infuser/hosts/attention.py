@@ -24,7 +24,7 @@ from transformers.masking_utils import sdpa_mask
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from infuser.errors import HostError
-from infuser.hosts.anatomy import NEW
+from infuser.hosts.anatomy import NEW, for_each_head, heads_per_key
 from infuser.hosts.calls import Call
 
 _PREFIX = "infuser_"
@@ -110,10 +110,11 @@ def _attend(
         )
     if mixer is None or part is None:
         return _attend_plainly(module, query, key, value, attention_mask, plain=plain, **options)
+    n = heads_per_key(module)
     out: tuple[Tensor, Tensor | None] = mixer(
         query,
-        key,
-        value,
+        for_each_head(key, n),
+        for_each_head(value, n),
         attention_mask,
         part,
         scaling=options["scaling"],

@@ -19,7 +19,7 @@ from infuser.hosts.skeletons import (
 )
 
 _ALIKE = 0.6
-"""Names of kinds are alike above this ratio of difflib: "xlm-roberta-xl" and "xlm-roberta" are, "mpnet" is like none."""
+"""Names of kinds are alike above this ratio of difflib: "xmod" and "xlm" are not, "xlm-roberta" and "roberta" are."""
 
 
 @dataclass(frozen=True, slots=True)
