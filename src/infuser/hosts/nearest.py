@@ -21,22 +21,26 @@ from infuser.hosts.skeletons import (
 _ALIKE = 0.6
 """Names of kinds are alike above this ratio of difflib: "xmod" and "xlm" are not, "xlm-roberta" and "roberta" are."""
 
+_UNBUILT = "transformers cannot build it from its config, and code that a checkpoint brings along is not run."
+
 
 @dataclass(frozen=True, slots=True)
 class Nearest:
     """The described host that is most like an encoder."""
 
     kind: str
-    """The host's `model_type`."""
+    """The host's `model_type`; empty if nothing could be compared and no name is like it."""
     in_common: float | None
-    """The share of the names of their modules that both have; None if only the names of the kinds were compared."""
+    """The share of the names of their modules that both have; None if no module could be compared."""
     fits: bool
     """True if the host's entry finds blocks, attention, keys and values in the encoder as it is."""
     obstacle: str | None
     """Why an entry alone is not enough, in a sentence; None if it may be."""
 
     def __str__(self) -> str:
-        if self.in_common is None:
+        if not self.kind:
+            found = "No described host has a name like it."
+        elif self.in_common is None:
             found = f"The nearest name is {self.kind!r}."
         elif self.fits:
             found = f"Nearest is {self.kind!r}, whose entry finds blocks, attention, keys and values in it as it is."
@@ -53,7 +57,8 @@ def nearest_host(config: PreTrainedConfig | None, kind: str) -> Nearest:
     model = None if config is None else skeleton_of(config)
     if model is None:
         nearest = max(HOSTS, key=lambda known: _alike(kind, known))
-        return Nearest(nearest, None, False, "transformers cannot build it, and infuser runs no code of checkpoints.")
+        nearest = nearest if _alike(kind, nearest) > _ALIKE else ""
+        return Nearest(nearest, None, False, _UNBUILT)
     names = module_names(model)
     scores = {
         known: (_fits(known, model), _share(names, module_names(skeleton)), _alike(kind, known) > _ALIKE)
@@ -76,6 +81,8 @@ def _alike(kind: str, known: str) -> float:
 def _fits(known: str, model: PreTrainedModel) -> bool:
     """Return whether a host's entry finds its way in an encoder without weights."""
     anatomy, base = HOSTS[known], model.base_model
+    if (getattr(anatomy, "own", None) is None) != calls_the_interface(model):
+        return False
     try:
         blocks = anatomy.blocks(base)
         states = torch.zeros(1, 2, model.config.hidden_size, device="meta", dtype=model.dtype)
@@ -88,11 +95,11 @@ def _fits(known: str, model: PreTrainedModel) -> bool:
 
 def _obstacle(model: PreTrainedModel) -> str | None:
     if not reads_tokens(model):
-        return "It reads no tokens."
+        return "It has no table of token embeddings: knowledge is about words of text."
     if getattr(model.config, "is_encoder_decoder", False):
         return "It is an encoder with a decoder, and maps tie words of one text."
     if not looks_ahead(model):
         return "It looks in one direction only, and maps tie words in both."
     if not calls_the_interface(model):
-        return "Its attention does not go through transformers' interface, so it needs a route of its own."
+        return "Its attention does not go through transformers' interface, so it needs a route of its own (`own`)."
     return None
