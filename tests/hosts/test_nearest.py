@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 from pathlib import Path
@@ -12,7 +13,7 @@ from miniatures import every_host_and_head
 from transformers import AutoConfig
 
 from infuser.errors import CheckpointError, HostError
-from infuser.hosts import HOSTS
+from infuser.hosts import HOSTS, Anatomy
 from infuser.hosts.drafts import block_of, draft_entry, look_up
 from infuser.hosts.kinds import EXAMPLES, supported_kinds
 from infuser.hosts.loading import load_model
@@ -78,6 +79,12 @@ def test_the_list_of_supported_kinds_is_that_of_the_hosts_with_the_heads_that_th
     notes = {kind.name: kind.notes for kind in kinds}
     assert notes["bert"] == () and notes["albert"] == ("all layers are one module",)
     assert notes["roberta"] == ("positions count from the padding id",)
+
+
+def test_the_guide_lists_every_field_of_an_entry() -> None:
+    guide = (Path(__file__).parents[2] / "docs" / "guides" / "new-host.md").read_text(encoding="utf-8")
+    listed = re.findall(r"^\| `(\w+)` \|", guide, re.M)
+    assert set(listed) == {field.name for field in dataclasses.fields(Anatomy)}
 
 
 def test_the_guide_says_of_unsupported_encoders_what_is_found() -> None:
