@@ -16,10 +16,10 @@ from transformers import (
     AutoModel,
     BertConfig,
     BertLMHeadModel,
-    DebertaV2Config,
-    DebertaV2Model,
-    MPNetConfig,
-    MPNetModel,
+    BigBirdConfig,
+    BigBirdModel,
+    RoFormerConfig,
+    RoFormerModel,
 )
 
 import infuser
@@ -165,10 +165,10 @@ def test_texts_are_cut_to_what_the_host_can_read(host: str) -> None:
 @pytest.mark.parametrize(
     "model",
     [
-        MPNetModel(MPNetConfig(**SMALL)),
-        DebertaV2Model(DebertaV2Config(**SMALL)),
+        RoFormerModel(RoFormerConfig(**SMALL)),
+        BigBirdModel(BigBirdConfig(**SMALL)),
     ],
-    ids=["mpnet", "deberta-v2"],
+    ids=["roformer", "big_bird"],
 )
 def test_an_undescribed_encoder_is_refused_with_all_that_are_described(model: Any, tmp_path: Path) -> None:
     model.save_pretrained(tmp_path)

@@ -11,14 +11,12 @@ from typing import Any
 import pytest
 import torch
 from gradients import assert_bf16_is_close_and_trains, assert_compiled_model_learns_alike, gradients, without_dropout
-from miniatures import CAN_AUTOCAST, COUNT_FROM_PADDING, HEADS, HOSTS, every_host_and_head, tiny_host
+from miniatures import CAN_AUTOCAST, CAN_CHECKPOINT, COUNT_FROM_PADDING, HEADS, HOSTS, every_host_and_head, tiny_host
 from tiny_infusions import KNOWN_TEXT, answer, examples, infuse_tiny, plain, real_part
 
 import infuser
 from infuser.errors import HostError, InputError
 from infuser.hosts import is_new_weight
-
-CAN_CHECKPOINT = [host for host in HOSTS if host != "albert"]  # transformers does not offer it for ALBERT
 
 
 def trainable(host: str, head: str, **changes: Any) -> infuser.Infused:

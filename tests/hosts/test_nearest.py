@@ -18,7 +18,7 @@ from infuser.hosts.drafts import block_of, draft_entry, look_up
 from infuser.hosts.kinds import EXAMPLES, supported_kinds
 from infuser.hosts.loading import load_model
 from infuser.hosts.nearest import Nearest, nearest_host
-from infuser.hosts.skeletons import module_names, skeleton_of_kind
+from infuser.hosts.skeletons import calls_the_interface, module_names, skeleton_of_kind
 
 
 def nearest_to(kind: str) -> Nearest:
@@ -46,7 +46,7 @@ def test_positions_that_count_from_the_padding_id_are_told_from_those_that_do_no
         ("gpt2", "looks in one direction only"),
         ("t5", "an encoder with a decoder"),
         ("vit", "no table of token embeddings"),
-        ("roformer", "needs a route of its own"),
+        ("roformer", "computes its attention itself"),
     ],
 )
 def test_what_an_entry_cannot_describe_is_said(kind: str, told: str) -> None:
@@ -71,6 +71,12 @@ def test_every_host_has_a_skeleton_an_example_and_its_heads(kind: str) -> None:
     assert kind in EXAMPLES
 
 
+@pytest.mark.parametrize("kind", sorted(HOSTS))
+def test_the_route_of_a_host_is_the_one_that_its_attention_needs(kind: str) -> None:
+    skeleton = skeleton_of_kind(kind)
+    assert skeleton is not None and calls_the_interface(skeleton) == (HOSTS[kind].own is None)
+
+
 def test_the_list_of_supported_kinds_is_that_of_the_hosts_with_the_heads_that_the_tests_try() -> None:
     kinds = supported_kinds()
     assert [kind.name for kind in kinds] == sorted(HOSTS)
@@ -78,6 +84,7 @@ def test_the_list_of_supported_kinds_is_that_of_the_hosts_with_the_heads_that_th
     assert {(kind.name, head) for kind in kinds for head in kind.heads if head != "pretraining"} == tried
     notes = {kind.name: kind.notes for kind in kinds}
     assert notes["bert"] == () and notes["albert"] == ("all layers are one module",)
+    assert "own route: its scores are computed by infuser" in notes["mpnet"]
     assert notes["roberta"] == ("positions count from the padding id",)
 
 

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +12,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from infuser.errors import HostError
+from infuser.hosts.own_scores import DEBERTA, DEBERTA_V2, LIKE_BERT, MPNET, OwnAttention, deberta_keys
 
 NEW = "knowledge"
 """New weights are children of the host's own modules under this name."""
@@ -38,6 +38,8 @@ class Anatomy:
     """What a block does to its input before attention (the norm of pre-norm encoders)."""
     turn: Callable[[Any, Any, Tensor, Tensor], tuple[Tensor, Tensor]] | None = None
     """Encoder, block, states and positions to cosine and sine, for encoders that turn keys by their position."""
+    own: OwnAttention | None = None
+    """For encoders that do not call transformers' attention function: how they attend (see own_attention.py)."""
     shared: bool = False
     """True when all layers are the same module."""
     counts_from_padding: bool = False
@@ -67,6 +69,12 @@ _ROTARY = Anatomy(
 
 def _albert_blocks(base: Any) -> list[Any]:
     return [layer for group in base.encoder.albert_layer_groups for layer in group.albert_layers]
+
+
+def _deberta_words(base: Any, ids: Tensor) -> Tensor:
+    embeddings = base.embeddings
+    states: Tensor = embeddings.word_embeddings(ids)
+    return states if embeddings.embed_proj is None else embeddings.embed_proj(states)
 
 
 def _three_in_a_row(base: Any, ids: Tensor) -> Tensor:
@@ -143,6 +151,19 @@ HOSTS: dict[str, Anatomy] = {
         prepare=lambda block, states: block.attention.LayerNorm(states),
         turn=lambda base, block, states, positions: base.rotary_embeddings(states, positions),
     ),
+    "megatron-bert": dataclasses.replace(
+        _BERT, own=LIKE_BERT, prepare=lambda block, states: block.attention.ln(states)
+    ),
+    "rembert": dataclasses.replace(
+        _BERT, own=LIKE_BERT, enter=lambda base, states: base.encoder.embedding_hidden_mapping_in(states)
+    ),
+    "mpnet": dataclasses.replace(
+        _ROBERTA, own=MPNET, attention=lambda block: block.attention.attn, project=_separate("k", "v")
+    ),
+    "deberta": dataclasses.replace(_BERT, own=DEBERTA, words=_deberta_words, project=deberta_keys),
+    "deberta-v2": dataclasses.replace(
+        _BERT, own=DEBERTA_V2, words=_deberta_words, project=_separate("key_proj", "value_proj")
+    ),
 }
 
 
@@ -185,54 +206,3 @@ def embeddings_of(host: PreTrainedModel) -> nn.Module:
     """Return the module that turns ids into states, for weights that belong to no block."""
     module: nn.Module = anatomy_of(host).embeddings(host.base_model)
     return module
-
-
-def terms_for_layers(base: Any, ids: Tensor, start: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-    """Yield keys and values (batch, heads, terms, head size) of auxiliary subwords for each attention module.
-
-    Their states are the embedding output, the same at every layer. They are embedded as a text of their own, so that
-    the text's length does not matter. Encoders that turn keys by their position count the terms from `start` (batch,),
-    the position of the text's first token, so that its padding does not matter either.
-    """
-    anatomy = HOSTS[base.config.model_type]
-    n_heads = base.config.num_attention_heads
-    states = anatomy.enter(base, anatomy.embeddings(base)(ids))
-    positions = start[:, None] + torch.arange(ids.shape[1], device=ids.device)
-    for block in anatomy.blocks(base):
-        attention = anatomy.attention(block)
-        keys, values = anatomy.project(attention, anatomy.prepare(block, states))
-        groups = heads_per_key(attention)
-        keys, values = (x.view(*x.shape[:2], n_heads // groups, -1).transpose(1, 2) for x in (keys, values))
-        if anatomy.turn is not None and turns_keys(base):
-            cos, sin = anatomy.turn(base, block, states, positions)
-            keys = sys.modules[type(base).__module__].apply_rotary_pos_emb(keys, keys, cos, sin)[1]
-        yield for_each_head(keys, groups), for_each_head(values, groups)
-
-
-def turns_keys(base: Any) -> bool:
-    """Return whether an encoder turns keys by their position; ESM does so or has position embeddings."""
-    return getattr(base.config, "position_embedding_type", None) in (None, "rotary")
-
-
-def heads_per_key(attention: Any) -> int:
-    """Return how many heads read the same keys and values."""
-    return int(getattr(attention, "num_key_value_groups", 1))
-
-
-def for_each_head(shared: Tensor, n: int) -> Tensor:
-    """Return keys or values (batch, heads / n, seq, head size) once for each of the n heads that read them."""
-    return shared if n == 1 else shared.repeat_interleave(n, dim=1)
-
-
-def embed_names(base: Any, ids: Tensor, places: Tensor) -> Tensor:
-    """Return a vector (batch, T, hidden) for each name: the mean of its pieces' input embeddings, layer-normed.
-
-    ids     (batch, K) token ids of all names of a text, one behind the other
-    places  (batch, T, 2) where among them each name begins and ends
-    """
-    anatomy = HOSTS[base.config.model_type]
-    states = anatomy.enter(base, anatomy.words(base, ids))  # (batch, K, hidden)
-    piece = torch.arange(ids.shape[1], device=ids.device)
-    inside = ((piece >= places[..., :1]) & (piece < places[..., 1:])).to(states.dtype)  # (batch, T, K)
-    mean = inside @ states / inside.sum(dim=-1, keepdim=True).clamp(min=1)
-    return nn.functional.layer_norm(mean, mean.shape[-1:])

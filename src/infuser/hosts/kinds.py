@@ -9,7 +9,6 @@ from transformers import AutoConfig
 
 from infuser.hosts.anatomy import HOSTS
 from infuser.hosts.loading import HEADS
-from infuser.hosts.skeletons import calls_the_interface, skeleton_of_kind
 
 EXAMPLES = {
     "albert": "albert/albert-base-v2",
@@ -70,10 +69,9 @@ def supported_kinds() -> list[HostKind]:
 
 
 def _notes(kind: str) -> tuple[str, ...]:
-    skeleton = skeleton_of_kind(kind)
     notes = {
         "all layers are one module": HOSTS[kind].shared,
         "positions count from the padding id": HOSTS[kind].counts_from_padding,
-        "own route: infuser computes the scores": skeleton is not None and not calls_the_interface(skeleton),
+        "own route: its scores are computed by infuser": HOSTS[kind].own is not None,
     }
     return tuple(note for note, holds in notes.items() if holds)

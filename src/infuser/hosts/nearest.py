@@ -81,7 +81,7 @@ def _alike(kind: str, known: str) -> float:
 def _fits(known: str, model: PreTrainedModel) -> bool:
     """Return whether a host's entry finds its way in an encoder without weights."""
     anatomy, base = HOSTS[known], model.base_model
-    if (getattr(anatomy, "own", None) is None) != calls_the_interface(model):
+    if (anatomy.own is None) != calls_the_interface(model):
         return False
     try:
         blocks = anatomy.blocks(base)
@@ -101,5 +101,5 @@ def _obstacle(model: PreTrainedModel) -> str | None:
     if not looks_ahead(model):
         return "It looks in one direction only, and maps tie words in both."
     if not calls_the_interface(model):
-        return "Its attention does not go through transformers' interface, so it needs a route of its own (`own`)."
+        return "It computes its attention itself, so its entry also needs to say how it makes its scores (`own`)."
     return None
