@@ -87,10 +87,11 @@ def _fits(known: str, model: PreTrainedModel) -> bool:
         blocks = anatomy.blocks(base)
         states = torch.zeros(1, 2, model.config.hidden_size, device="meta", dtype=model.dtype)
         projected = [anatomy.project(anatomy.attention(block), anatomy.prepare(block, states)) for block in blocks]
+        alike = all(keys.shape == values.shape for keys, values in projected)
     except Exception:  # whatever is missing: it does not fit
         return False
     n_blocks = 1 if anatomy.shared else model.config.num_hidden_layers
-    return len(blocks) == n_blocks and all(keys.shape == values.shape for keys, values in projected)
+    return alike and len(blocks) == n_blocks
 
 
 def _obstacle(model: PreTrainedModel) -> str | None:
