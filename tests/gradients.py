@@ -15,13 +15,21 @@ from infuser.hosts import is_new_weight
 
 def without_dropout(infused: infuser.Infused) -> infuser.Infused:
     """Put a model into training mode with dropout that drops nothing, so that its gradients can be compared."""
-    for module in infused.model.train().modules():
+    drop_nothing(infused.model.train())
+    return infused
+
+
+def drop_nothing(model: Any) -> None:
+    """Set all rates of dropout to 0."""
+    for module in model.modules():
         if isinstance(module, nn.Dropout):
             module.p = 0.0
-    for name, value in list(vars(infused.model.config).items()):
+        for name in ("dropout", "attention_dropout"):  # some attention modules hold it as a number
+            if isinstance(getattr(module, name, None), float):
+                setattr(module, name, 0.0)
+    for name, value in list(vars(model.config).items()):
         if "dropout" in name and isinstance(value, float):
-            setattr(infused.model.config, name, 0.0)
-    return infused
+            setattr(model.config, name, 0.0)
 
 
 def gradients(model: Any, batch: Mapping[str, Tensor], head: str) -> dict[str, Tensor]:

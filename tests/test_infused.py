@@ -10,16 +10,16 @@ from typing import Any
 
 import pytest
 import torch
-from miniatures import HEADS, HOSTS, N_POSITIONS, PAIRS, TEXTS, Repeats, tiny_host, tiny_tokenizer
+from miniatures import COUNT_FROM_PADDING, HEADS, HOSTS, N_POSITIONS, PAIRS, TEXTS, Repeats, tiny_host, tiny_tokenizer
 from tiny_infusions import KNOWN_TEXT, answer, examples, infuse_tiny, plain, shake, tiny_sources
 from transformers import (
     AutoModel,
     BertConfig,
     BertLMHeadModel,
-    DebertaV2Config,
-    DebertaV2Model,
-    MPNetConfig,
-    MPNetModel,
+    BigBirdConfig,
+    BigBirdModel,
+    RoFormerConfig,
+    RoFormerModel,
 )
 
 import infuser
@@ -155,7 +155,7 @@ def test_texts_are_cut_to_what_the_host_can_read(host: str) -> None:
     infused = infuse_tiny(host)
     infused.tokenizer.model_max_length = int(1e30)  # as many checkpoints have it
     longest = longest_input(infused.model, infused.tokenizer)
-    assert longest == (N_POSITIONS if host in ("roberta", "xlm-roberta", "camembert") else N_POSITIONS + 2)
+    assert longest == (N_POSITIONS if host in COUNT_FROM_PADDING else N_POSITIONS + 2)
     assert infused.encode([f"{KNOWN_TEXT} " * 40]).shape[1] == longest
 
 
@@ -165,10 +165,10 @@ def test_texts_are_cut_to_what_the_host_can_read(host: str) -> None:
 @pytest.mark.parametrize(
     "model",
     [
-        MPNetModel(MPNetConfig(**SMALL)),
-        DebertaV2Model(DebertaV2Config(**SMALL)),
+        RoFormerModel(RoFormerConfig(**SMALL)),
+        BigBirdModel(BigBirdConfig(**SMALL)),
     ],
-    ids=["mpnet", "deberta-v2"],
+    ids=["roformer", "big_bird"],
 )
 def test_an_undescribed_encoder_is_refused_with_all_that_are_described(model: Any, tmp_path: Path) -> None:
     model.save_pretrained(tmp_path)

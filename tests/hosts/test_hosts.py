@@ -8,7 +8,7 @@ import pytest
 import torch
 from miniatures import HEADS, HOSTS, TEXTS, every_host_and_head, tiny_host, tiny_tokenizer
 from torch import Tensor, nn
-from transformers import BertConfig, BertLMHeadModel, GPT2Config, GPT2Model, MPNetConfig, MPNetModel
+from transformers import BertConfig, BertLMHeadModel, GPT2Config, GPT2Model, RoFormerConfig, RoFormerModel
 
 from infuser.errors import HostError, InfuserError
 from infuser.hosts import (
@@ -55,7 +55,7 @@ def spied(host: str, head: str = "encoder") -> tuple[Any, Spy]:
     return model, spy
 
 
-def test_the_eight_promised_hosts_are_described() -> None:
+def test_every_host_that_is_described_has_a_miniature() -> None:
     assert set(DESCRIBED) == set(HOSTS)
 
 
@@ -146,7 +146,7 @@ def test_attention_that_never_forms_scores_is_exchanged_and_given_back() -> None
 
 
 @pytest.mark.parametrize(
-    "host", [MPNetModel(MPNetConfig(vocab_size=20, **SMALL)), "a string"], ids=["mpnet", "no model"]
+    "host", [RoFormerModel(RoFormerConfig(vocab_size=20, **SMALL)), "a string"], ids=["roformer", "no model"]
 )
 def test_an_undescribed_host_is_refused_with_all_that_are_described(host: Any) -> None:
     with pytest.raises(HostError) as caught:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 from gradients import assert_bf16_is_close_and_trains, assert_compiled_model_learns_alike, gradients, without_dropout
-from miniatures import HOSTS
+from miniatures import CAN_AUTOCAST, CAN_CHECKPOINT, HOSTS
 from tiny_infusions import KNOWN_TEXT, answer, examples, infuse_tiny, plain, real_part, shake
 from torch import Tensor
 from transformers import Trainer, TrainingArguments, pipeline
@@ -21,15 +21,21 @@ from infuser.methods.entity_reader import Trace
 
 TEXTS = [KNOWN_TEXT, "buy glipizide tablets", "cheap medicine", "the town lies on the old bridge of the city of Bern"]
 PAIRS = ["the old pharmacy of the town", "glipizide in a pharmacy near me", "a shop", "a train"]
-CAN_CHECKPOINT = [host for host in HOSTS if host != "albert"]  # transformers does not offer it for ALBERT
 
 
 def trainable(host: str, head: str) -> infuser.Infused:
     return without_dropout(infuse_tiny(host, head, "kar", num_hidden_layers=3, attn_implementation="eager"))
 
 
-@pytest.mark.parametrize("reentrant", [False, True], ids=["", "reentrant"])
-@pytest.mark.parametrize("host", CAN_CHECKPOINT)
+@pytest.mark.parametrize(
+    ("host", "reentrant"),
+    [
+        (host, reentrant)
+        for host in CAN_CHECKPOINT
+        for reentrant in (False, True)
+        if not (reentrant and host == "deberta-v2")  # its blocks share normed positions
+    ],
+)
 def test_gradient_checkpointing_gives_the_same_gradients(host: str, reentrant: bool) -> None:
     head = "sequence-classification"
     infused = trainable(host, head)
@@ -71,7 +77,7 @@ def test_torch_compile_gives_the_same_gradients() -> None:
     assert_compiled_model_learns_alike(infused, batch, head)
 
 
-@pytest.mark.parametrize("host", HOSTS)
+@pytest.mark.parametrize("host", CAN_AUTOCAST)
 def test_bf16_autocast_is_close_and_trains(host: str) -> None:
     assert_bf16_is_close_and_trains(infuse_tiny(host, "sequence-classification", "kar", initializer_range=0.1))
 

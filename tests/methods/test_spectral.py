@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 import torch
+from gradients import drop_nothing
 from hypothesis import given
 from hypothesis import strategies as st
 from miniatures import TEXTS, every_host_and_head, tiny_config, tiny_host, tiny_tokenizer
@@ -30,7 +31,10 @@ from tests.methods.spectral_child import STRONG, InOrder, learn, run_trainer
 from tests.training.training_child import collate, tiny_classifier, tiny_task
 
 ROOT = Path(__file__).parents[2]
+READS_EVERY_TOKEN = ("eurobert", "sequence-classification")  # unless it is told to take one vector of each text
 HEADS = [(host, head, {}) for host, head in every_host_and_head() if head != "encoder"]
+HEADS.remove((*READS_EVERY_TOKEN, {}))
+HEADS += [(*READS_EVERY_TOKEN, {"classifier_pooling": pooling}) for pooling in ("bos", "mean")]
 HEADS.append(("modernbert", "sequence-classification", {"classifier_pooling": "mean"}))
 
 
@@ -110,12 +114,7 @@ def test_settings_that_mean_nothing_are_refused(wrong: dict[str, Any]) -> None:
 
 def in_training(model: PreTrainedModel) -> PreTrainedModel:
     """Return a model in training mode whose dropout drops nothing, so that two calls can be compared."""
-    for module in model.train().modules():
-        if isinstance(module, nn.Dropout):
-            module.p = 0.0
-    for name, value in list(vars(model.config).items()):
-        if "dropout" in name and isinstance(value, float):
-            setattr(model.config, name, 0.0)
+    drop_nothing(model.train())
     return model
 
 

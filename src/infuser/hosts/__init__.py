@@ -2,20 +2,22 @@
 
 from infuser.hosts.anatomy import (
     HOSTS,
+    Anatomy,
     anatomy_of,
     attentions,
-    embed_names,
+    embeddings_of,
     is_new_weight,
     plain_state,
-    terms_for_layers,
 )
 from infuser.hosts.attention import check_plugged_in, plain_config, plug_in, showing_weights, unplug
 from infuser.hosts.blocks import hook_blocks, n_blocks, unhook_blocks
 from infuser.hosts.calls import BatchKnowledge, Call, add_reader, graph_inputs, reader_called, remove_reader
+from infuser.hosts.terms import embed_names, terms_for_layers
 from infuser.hosts.watching import answering, watching_attention
 
 __all__ = [
     "HOSTS",
+    "Anatomy",
     "BatchKnowledge",
     "Call",
     "add_reader",
@@ -24,6 +26,7 @@ __all__ = [
     "attentions",
     "check_plugged_in",
     "embed_names",
+    "embeddings_of",
     "graph_inputs",
     "hook_blocks",
     "is_new_weight",

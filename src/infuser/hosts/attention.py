@@ -6,6 +6,8 @@ process finds it too. It hands over to the module's `knowledge` child when the c
 function otherwise. The mask function must be registered under the same name: with only the first, the mask arrives as
 None and padding is attended to, silently.
 
+Encoders that compute their attention themselves take another route: own_attention.py.
+
 A module's `knowledge` child names its method; it gets that method's part of the call.
 """
 
@@ -24,15 +26,21 @@ from transformers.masking_utils import sdpa_mask
 from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from infuser.errors import HostError
-from infuser.hosts.anatomy import NEW
+from infuser.hosts.anatomy import NEW, anatomy_of
 from infuser.hosts.calls import Call
+from infuser.hosts.own_attention import asking_for_weights, close_route, open_route
+from infuser.hosts.terms import for_each_head, heads_per_key
 
 _PREFIX = "infuser_"
+_USER = "attention"
 _MEMORY = "_attention_before_infusion"
 
 
 def plug_in(host: PreTrainedModel) -> None:
     """Let the host's attention modules look for a `knowledge` child; without one they work as before."""
+    if anatomy_of(host).own is not None:
+        open_route(host, _USER)
+        return
     plain = host.config._attn_implementation
     if plain.startswith(_PREFIX):
         return
@@ -44,6 +52,9 @@ def plug_in(host: PreTrainedModel) -> None:
 
 def unplug(host: PreTrainedModel) -> None:
     """Give the host its plain attention function back."""
+    if anatomy_of(host).own is not None:
+        close_route(host, _USER)
+        return
     plain = host.config._attn_implementation.removeprefix(_PREFIX)
     if hasattr(host, _MEMORY):
         plain = getattr(host, _MEMORY)
@@ -66,6 +77,10 @@ def plain_config(host: PreTrainedModel) -> Iterator[None]:
 @contextmanager
 def showing_weights(host: PreTrainedModel) -> Iterator[None]:
     """Let the host's attention form its weights for a while, as the eager function does; fused kernels return none."""
+    if anatomy_of(host).own is not None:
+        with asking_for_weights(host):
+            yield
+        return
     name = host.config._attn_implementation
     prefix = _PREFIX if name.startswith(_PREFIX) else ""
     if name == prefix + "eager":
@@ -81,7 +96,7 @@ def showing_weights(host: PreTrainedModel) -> Iterator[None]:
 def check_plugged_in(host: PreTrainedModel) -> None:
     """Raise if the host's attention function was replaced after the infusion: it would ignore knowledge silently."""
     name = host.config._attn_implementation
-    if not name.startswith(_PREFIX):
+    if not name.startswith(_PREFIX) and anatomy_of(host).own is None:
         raise HostError(
             f"The batch carries knowledge, but this infused model's attention was set to {name!r}, which cannot read "
             f"it. Set it back: model.set_attn_implementation('{_PREFIX}sdpa')."
@@ -110,10 +125,11 @@ def _attend(
         )
     if mixer is None or part is None:
         return _attend_plainly(module, query, key, value, attention_mask, plain=plain, **options)
+    n = heads_per_key(module)
     out: tuple[Tensor, Tensor | None] = mixer(
         query,
-        key,
-        value,
+        for_each_head(key, n),
+        for_each_head(value, n),
         attention_mask,
         part,
         scaling=options["scaling"],

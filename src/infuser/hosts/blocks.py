@@ -16,6 +16,7 @@ from transformers import PreTrainedModel
 from infuser.errors import HostError, InputError
 from infuser.hosts.anatomy import anatomy_of
 from infuser.hosts.calls import Call, remove_hooks
+from infuser.hosts.own_attention import close_route, open_route
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +114,7 @@ def hook_blocks(host: PreTrainedModel, method: str, layers: Collection[int], *, 
             first = BeforeBlocks()
             blocks[0].register_forward_pre_hook(first, with_kwargs=True)
         first.methods.add(method)
+    open_route(host, f"blocks of {method}")
 
 
 def unhook_blocks(host: PreTrainedModel, method: str) -> None:
@@ -124,6 +126,7 @@ def unhook_blocks(host: PreTrainedModel, method: str) -> None:
             hook.methods.discard(method)
             if not hook.methods:
                 remove_hooks(block, type(hook))
+    close_route(host, f"blocks of {method}")
 
 
 def _hook_of(hooks: dict[int, Any], kind: type[_Hook]) -> _Hook | None:

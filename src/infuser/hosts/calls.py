@@ -16,6 +16,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from infuser.errors import HostError, InputError
+from infuser.hosts.own_attention import close_route, open_route
 from infuser.signals.candidates import part_name
 from infuser.signals.drawing import DRAWN
 from infuser.signals.reading import follow_padding, real_tokens, reject_old_keys
@@ -154,6 +155,7 @@ def add_reader(host: PreTrainedModel, name: str, read: Read) -> None:
     if name in reader.readers:
         raise HostError(f"The method {name!r} is attached to this host already. Detach it first.")
     reader.readers[name] = read
+    open_route(host, f"reader of {name}")
 
 
 def remove_reader(host: PreTrainedModel, name: str) -> None:
@@ -163,6 +165,7 @@ def remove_reader(host: PreTrainedModel, name: str) -> None:
         reader.readers.pop(name, None)
         if not reader.readers:
             remove_hooks(host.base_model, KnowledgeReader)
+    close_route(host, f"reader of {name}")
 
 
 def graph_inputs(host: PreTrainedModel) -> GraphInputs:

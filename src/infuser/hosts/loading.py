@@ -8,11 +8,12 @@ from typing import Any
 import torch
 import transformers
 from safetensors import SafetensorError
-from transformers import PreTrainedModel, PreTrainedTokenizerBase
+from transformers import CONFIG_MAPPING, PreTrainedConfig, PreTrainedModel, PreTrainedTokenizerBase
 
 from infuser.errors import CheckpointError, HostError, InputError, UnknownNameError
 from infuser.hosts.anatomy import anatomy_of
 from infuser.hosts.checkpoints import no_config
+from infuser.hosts.nearest import nearest_host
 from infuser.seals import check_seal_if_any
 
 HEADS = {
@@ -35,6 +36,10 @@ def load_model(checkpoint: str, task: str, **options: Any) -> PreTrainedModel:
     try:
         config = transformers.AutoConfig.from_pretrained(checkpoint, trust_remote_code=False)
     except Exception as error:  # a damaged config.json raises whatever reads it first
+        if unknown := _unknown_kind(checkpoint):
+            raise CheckpointError(
+                f"Cannot load the checkpoint {checkpoint!r}, whose kind is {unknown!r}. {nearest_host(None, unknown)}"
+            ) from error
         raise no_config(checkpoint, error) from error
     shell = type("Host", (), {"config": config})
     anatomy_of(shell)  # type: ignore[arg-type]  # before gigabytes are loaded for nothing
@@ -54,6 +59,15 @@ def load_model(checkpoint: str, task: str, **options: Any) -> PreTrainedModel:
     except (TypeError, ValueError) as error:
         raise InputError(f"transformers cannot load {checkpoint!r} with the options {options}: {error}") from error
     return settle(model)
+
+
+def _unknown_kind(checkpoint: str) -> str | None:
+    """Return the kind of a checkpoint that has a config, if transformers does not know it."""
+    try:
+        kind = PreTrainedConfig.get_config_dict(checkpoint)[0].get("model_type")
+    except Exception:
+        return None
+    return kind if isinstance(kind, str) and kind not in CONFIG_MAPPING else None
 
 
 def settle(model: PreTrainedModel) -> PreTrainedModel:

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from infuser.errors import HostError
-from infuser.hosts.anatomy import attentions
+from infuser.hosts.anatomy import anatomy_of, attentions
 from infuser.hosts.attention import plug_in, showing_weights, unplug
 
 
@@ -52,7 +52,7 @@ def _finite_masks(host: PreTrainedModel) -> Iterator[None]:
     a padding token whose window holds nothing but padding is then read as NaN, and the next layer reads it everywhere.
     """
     name = host.config._attn_implementation
-    if host.dtype == torch.float64:
+    if host.dtype == torch.float64 and anatomy_of(host).own is None:
         plug_in(host)
     try:
         yield

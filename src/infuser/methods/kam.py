@@ -53,8 +53,12 @@ class MapMixer(Kernels):
         scaling: float,
         dropout: float,
         want_weights: bool,
+        position_bias: Tensor | None = None,
     ) -> tuple[Tensor, Tensor | None]:
-        """Attend to (batch, heads, seq, head size); return (batch, seq, heads, head size) and attention if wanted."""
+        """Attend to (batch, heads, seq, head size); return (batch, seq, heads, head size) and attention if wanted.
+
+        position_bias: (batch, heads, seq, seq) what the host adds to its scores; None if it adds nothing.
+        """
         if not torch.is_grad_enabled():
             knowledge.passed = True
         elif knowledge.passed and (self.takes_link or knowledge.terms):
@@ -69,7 +73,15 @@ class MapMixer(Kernels):
         elif self.fusion == "bias" and not want_weights:
             strengths = chosen(self.map_kernel().flatten(1), knowledge.channels)
             return attend_with_bias(
-                query, key, value, mask, knowledge.maps, strengths, scaling=scaling, dropout=dropout
+                query,
+                key,
+                value,
+                mask,
+                knowledge.maps,
+                strengths,
+                scaling=scaling,
+                position_bias=position_bias,
+                dropout=dropout,
             ), None
         kernel, bias = self.folded(query, knowledge.channels)
         below = knowledge.fused.get(-1 if self.shared else self.layer - 1) if self.takes_link else None
@@ -80,6 +92,7 @@ class MapMixer(Kernels):
             mask,
             knowledge,
             scaling=scaling,
+            position_bias=position_bias,
             kernel=kernel,
             bias=bias,
             below=below,

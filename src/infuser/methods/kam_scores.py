@@ -56,11 +56,13 @@ def attend_with_bias(
     strengths: Tensor,
     *,
     scaling: float,
+    position_bias: Tensor | None,
     dropout: float,
 ) -> Tensor:
     """Return the output (batch, seq, heads, head size) of plain attention with maps (batch, channels, seq, seq) added.
 
     strengths: (heads, channels) what a full cell of each map adds to the scores of each head.
+    position_bias: (batch, heads, seq, seq) what the host adds to them.
     """
     added = None if mask is None else torch.zeros_like(mask, dtype=query.dtype).masked_fill_(~mask, _lowest(query))
     if maps.shape[1]:
@@ -72,6 +74,8 @@ def attend_with_bias(
         else:
             added = torch.baddbmm(added.expand(n_texts, 1, n_rows, n_columns).flatten(2), each, cells)
         added = added.view(n_texts, -1, n_rows, n_columns)
+    if position_bias is not None:
+        added = position_bias.to(query.dtype) if added is None else added + position_bias.to(query.dtype)
     out = scaled_dot_product_attention(query, key, value, attn_mask=added, dropout_p=dropout, scale=scaling)
     return out.transpose(1, 2).contiguous()
 
@@ -88,6 +92,7 @@ def attend(
     knowledge: MapKnowledge,
     *,
     scaling: float,
+    position_bias: Tensor | None,
     kernel: Tensor,
     bias: Tensor | None,
     below: Tensor | None,
@@ -104,6 +109,9 @@ def attend(
     # zero queries and keys of padding make zero rows and columns of scores, before the kernel can reach them
     query = query * (knowledge.rows[:, None, :, None].to(query.dtype) * scaling)
     key = key * knowledge.rows[:, None, :, None]
+    real = knowledge.rows[:, None, :, None] & knowledge.rows[:, None, None, :]
+    if position_bias is not None:  # it would be there for padding, too
+        position_bias = (position_bias * real).to(query.dtype)
     kernel = kernel.to(query.dtype)
     bias = None if bias is None else bias.to(query.dtype)
     in_tiles = (
@@ -115,13 +123,16 @@ def attend(
         and query.shape[2] > _WHOLE
     )
     if in_tiles:
-        out, fused = _attend_in_tiles(query, key, value, mask, knowledge, kernel, bias, below, gate, terms, want_fused)
+        out, fused = _attend_in_tiles(
+            query, key, value, mask, knowledge, position_bias, kernel, bias, below, gate, terms, want_fused
+        )
         return out, fused, None
 
     plain = query @ key.transpose(2, 3)
+    if position_bias is not None:
+        plain = plain + position_bias
     scores = plain
     if below is not None:  # the convolution has written into rows and columns of padding: they are cleared here
-        real = knowledge.rows[:, None, :, None] & knowledge.rows[:, None, None, :]
         scores = plain + below * (gate * real.to(plain.dtype))
     stack = torch.cat([scores, knowledge.maps.to(scores.dtype)], dim=1)
     fused = conv2d(stack, kernel, bias, padding=kernel.shape[-1] // 2)
@@ -151,6 +162,7 @@ def _attend_in_tiles(
     value: Tensor,
     mask: Tensor | None,
     knowledge: MapKnowledge,
+    position_bias: Tensor | None,
     kernel: Tensor,
     bias: Tensor | None,
     below: Tensor | None,
@@ -187,13 +199,15 @@ def _attend_in_tiles(
             stack = space[: n_padded * n_tile * n_columns].view(1, n_padded, n_tile, n_columns)
             scores = stack[0, :n_heads]
             torch.bmm(query[text, :, top : top + n_tile], keys[text], out=scores)
+            first, end = max(top - reach, 0), min(bottom + reach, n_rows)
+            inner = scores[:, first - top + reach : end - top + reach]
+            if position_bias is not None:
+                inner += position_bias[text, :, first:end]
             if skipped[text]:
                 mixed = scores[:, reach : n_tile - reach]
             else:
                 stack[0, n_heads:n_channels] = maps[text, :, top : top + n_tile]
                 if below is not None:
-                    first, end = max(top - reach, 0), min(bottom + reach, n_rows)
-                    inner = scores[:, first - top + reach : end - top + reach]
                     inner.addcmul_(below[text, :, first:end], torch.as_tensor(gate, dtype=inner.dtype))
                 mixed = conv2d(stack, kernel, bias, padding=(0, reach))[0, :n_heads]
             if fused is not None:

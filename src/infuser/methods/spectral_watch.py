@@ -43,11 +43,11 @@ class EncoderCall(NamedTuple):
         pooled: Tensor | None = getattr(self.encoded, "pooler_output", None)
         if per_text and pooled is not None:
             return pooled
-        if per_text and getattr(self.encoder.config, "classifier_pooling", "cls") == "cls":
+        if per_text and getattr(self.encoder.config, "classifier_pooling", "cls") in ("cls", "bos"):
             return states[:, 0]
         real = real_tokens(self.args, self.kwargs)
         real = torch.ones_like(states[..., 0], dtype=torch.bool) if real is None else real
-        if per_text:  # ModernBERT may take the mean
+        if per_text:  # ModernBERT may take the mean; EuroBERT's "late" takes it behind its head
             return (states * real[..., None]).sum(dim=1) / real.sum(dim=1, keepdim=True)
         return states[real]
 

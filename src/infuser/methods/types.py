@@ -28,7 +28,16 @@ from torch import Tensor, nn
 from transformers import PreTrainedModel
 
 from infuser.errors import InputError, SourceError
-from infuser.hosts import BatchKnowledge, add_reader, embed_names, hook_blocks, n_blocks, remove_reader, unhook_blocks
+from infuser.hosts import (
+    BatchKnowledge,
+    add_reader,
+    embed_names,
+    embeddings_of,
+    hook_blocks,
+    n_blocks,
+    remove_reader,
+    unhook_blocks,
+)
 from infuser.hosts.calls import TERM_INPUTS, GraphInputs
 from infuser.methods.layers import open_gate
 from infuser.registry import METHODS
@@ -96,7 +105,7 @@ def watching_gates(host: PreTrainedModel) -> Iterator[dict[str, list[float | Non
         typed = set(known.tokens[known.texts == 0].tolist())
         gates[place] = [share if token in typed else None for token, share in enumerate(shares)]
 
-    layers = getattr(getattr(host.base_model, "embeddings", None), "knowledge", nn.Module())
+    layers: Any = getattr(embeddings_of(host), "knowledge", nn.Module())
     hooks = [
         layer.register_forward_hook(lambda module, given, _, place=place: watch(place, module, given))
         for place, layer in layers.named_children()
@@ -198,7 +207,7 @@ class TypeReader:
             names = TiedNames(vectors, ties[..., 0], ties[..., 1], weights)
         bottom = _typed(spans, tokens, names)
         top = _with_first(bottom, spans, batch.rows, base.dtype)
-        return TypeCall(base.embeddings.knowledge, self.last, bottom, top, torch.is_grad_enabled())
+        return TypeCall(embeddings_of(base).knowledge, self.last, bottom, top, torch.is_grad_enabled())
 
     def graph_inputs(self, base: Any) -> GraphInputs:
         """Return the tensors that are read."""
@@ -278,19 +287,17 @@ class Types:
                 f"Types(vectors={self.vectors!r}) reads the terms that sources offer, but none of these does. Let one "
                 "offer some: Entities(..., n_terms=1), Graph(..., n_terms=3)."
             )
-        base: Any = host.base_model
         last = n_blocks(host) - 1
         layers = nn.Module()
         for place in ("bottom", "top") if self.where == "both" else (self.where,):
             layer = TypeVectors(host.config.hidden_size, vocabulary, settings=self, with_names=with_names)
             layers.add_module(place, layer)
         add_reader(host, "types", TypeReader(last, with_names))  # raises if there are such weights already
-        base.embeddings.knowledge = layers.to(host.device, host.dtype).train(base.training)
+        embeddings_of(host).knowledge = layers.to(host.device, host.dtype).train(host.base_model.training)
         hook_blocks(host, "types", {last}, before=True)
 
     def detach(self, host: PreTrainedModel) -> None:
         """Take everything out again that `attach` put in."""
         remove_reader(host, "types")
         unhook_blocks(host, "types")
-        embeddings: Any = host.base_model.embeddings
-        del embeddings.knowledge
+        del embeddings_of(host).knowledge

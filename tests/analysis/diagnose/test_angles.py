@@ -64,7 +64,8 @@ def test_layers_of_every_host_are_numbered_and_only_the_changed_one_is_turned(ho
     n_layers = len(anatomy_of(after).blocks(after.base_model))
     found = corresponding_angles(before, after)
     assert list(found) == [f"layer {number}" for number in range(n_layers)]
-    assert all(points == [((at + 0.5) / 16, 1.0) for at in range(16)] for points in found.values())
+    n = min(min(w.shape) for layer in anatomy_of(before).blocks(before) for w in layer.parameters() if w.ndim == 2)
+    assert all(points == [((at + 0.5) / n, 1.0) for at in range(n)] for points in found.values())
 
     block = anatomy_of(after).blocks(after.base_model)[-1]
     weights = [w for name, w in block.named_parameters() if w.ndim == 2 and not is_new_weight(name)]

@@ -94,7 +94,7 @@ def _settled(value: Any) -> Any:
         return value
     if exists:
         return {"content": _content(path)}
-    return {"asset": ASSETS[value].sha256} if value in ASSETS else value
+    return {"asset": ASSETS[value].digest} if value in ASSETS else value
 
 
 def _content(path: Path) -> str:
