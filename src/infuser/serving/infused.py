@@ -13,6 +13,7 @@ from infuser.analysis.explanation import Explanation
 from infuser.analysis.predict import answers_questions, classifies, label_names, predict, tags_words
 from infuser.errors import InputError
 from infuser.files import nan_to_null
+from infuser.hosts.checkpoints import CHOICE
 from infuser.hosts.loading import to_fastest_device
 from infuser.infused import Infused
 from infuser.linking.inference import check_linker, find_mentions
@@ -20,7 +21,7 @@ from infuser.methods.together import name_of
 from infuser.opening import open_infused, open_plain, plain_collator
 from infuser.relations.encoders import Encoder
 from infuser.serving.annotations import described, described_by_name, find
-from infuser.serving.model import ANNOTATE, EXPLAIN, LINK, PREDICT, Question
+from infuser.serving.model import ANNOTATE, EXPLAIN, LINK, NO_CHOICES, PREDICT, Question
 from infuser.signals import Collator
 from infuser.types import Source
 
@@ -31,6 +32,8 @@ class InfusedModel:
     """Answers with an infused model, or with an encoder that holds no knowledge."""
 
     def __init__(self, infused: Explained) -> None:
+        if type(infused.model).__name__.endswith(CHOICE):
+            raise InputError(NO_CHOICES)
         self.infused = infused
 
     @property

@@ -17,6 +17,12 @@ PREDICT, ANNOTATE, EXPLAIN, LINK = TASKS = ("predict", "annotate", "explain", "l
 ANSWERS = {PREDICT: "predictions", ANNOTATE: "annotations", EXPLAIN: "explanations", LINK: "links"}
 """How the answers of each task are called."""
 
+NO_CHOICES = (
+    "This model chooses between texts (multiple choice), and the server has no form for such questions. Ask it in "
+    "Python: infused.export(DIR), then infuser.runtime.load(DIR).predict(texts, pairs) with lists as texts or pairs."
+)
+"""Why a model of multiple choice is not served."""
+
 
 @dataclass(frozen=True, slots=True)
 class Question:
