@@ -23,6 +23,7 @@ from infuser.relations.encoders import Encoder
 from infuser.serving.annotations import described, described_by_name, find
 from infuser.serving.model import ANNOTATE, EXPLAIN, LINK, NO_CHOICES, PREDICT, Question
 from infuser.signals import Collator
+from infuser.signals.answers import entity_answer
 from infuser.types import Source
 
 _N_CANDIDATES = 5
@@ -101,11 +102,15 @@ def explained(one: Explanation) -> dict[str, Any]:
     explanation = one.to_dict()
     kind = "entities" if one.entities_infused is not None else "answer"
     plural = {"entities": "entities", "answer": "answers"}[kind]
+
+    def told(answer: Any) -> Any:
+        return entity_answer(one.text, answer)["entities"] if kind == "entities" else answer
+
     plain: dict[str, Any] = nan_to_null(
         {
-            "with_knowledge": explanation[f"{kind}_infused"],
-            "without_knowledge": explanation[f"{kind}_plain"],
-            "without_source": explanation[f"{plural}_without"],
+            "with_knowledge": told(explanation[f"{kind}_infused"]),
+            "without_knowledge": told(explanation[f"{kind}_plain"]),
+            "without_source": {name: told(answer) for name, answer in explanation[f"{plural}_without"].items()},
             "off": explanation["off"],
             "written": explanation["written"],
             "mentions": explanation["mentions"],
