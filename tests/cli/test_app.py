@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from cli.commands import error_of, run_command, write_lines
+from cli.commands import COLUMNS, error_of, run_command, write_lines
 
 import infuser
 
@@ -70,9 +70,14 @@ def test_a_model_that_does_not_exist_is_named(command: str, tmp_path: Path) -> N
     assert str(missing) in told and "infuser assets list" in told
 
 
-@pytest.mark.parametrize("command", ["predict", "explain"])
-def test_the_folder_of_a_run_leads_to_its_model(command: str, trained: Path) -> None:
-    told = error_of(command, trained, "--text", "Bern", code=1)
+@pytest.mark.parametrize("command", [("predict",), ("explain", "--json")])
+def test_the_folder_of_a_run_stands_for_its_model(command: tuple[str, ...], trained: Path) -> None:
+    of_run, of_model = (run_command(*command, place, "--text", "Bern").output for place in (trained, trained / "model"))
+    assert of_run == of_model != ""
+
+
+def test_where_a_run_is_no_checkpoint_its_model_is_named(trained: Path, task: Path, tmp_path: Path) -> None:
+    told = error_of("train", trained, task / "train.csv", *COLUMNS, "--plain", "--out", tmp_path / "out", code=1)
     assert str(trained / "model") in told
 
 

@@ -96,6 +96,12 @@ def test_one_text_is_shown_as_a_table_with_runners_up(model: Path, tmp_path: Pat
     assert "lake town" in run_command("link", model.parent, "--text", TEXTS[0], "--all").output  # the folder of a run
 
 
+def test_the_folder_of_a_run_stands_for_its_model(tmp_path: Path) -> None:
+    model = save_linker(tmp_path)
+    of_run, of_model = (run_command("link", place, "--text", TEXTS[0]).output for place in (model.parent, model))
+    assert of_run == of_model != ""
+
+
 def test_entities_are_called_by_their_labels(model: Path, tmp_path: Path) -> None:
     table = write_lines(tmp_path / "names.tsv", "id\tlabel", "river bank\tshore", "money bank\tcredit institute")
     rows = [{"id": "red book", "label": "a notebook"}]

@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
+from clients.test_sentence_transformers import reranker
 
 pytest.importorskip("langchain_core")
 GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "clients.md"
@@ -18,21 +20,23 @@ def code_of_the_guide() -> str:
     return code.lstrip("\n")
 
 
-def test_documents_come_back_in_the_order_of_the_reranker() -> None:
+def test_documents_come_back_in_the_order_of_a_reranker_with_knowledge() -> None:
     from langchain_core.documents import Document
     from langchain_core.runnables import RunnableLambda
 
-    class ByLength:
-        """Ranks as a CrossEncoder does: the longest text first."""
-
-        def rank(self, query: str, texts: list[str], top_k: int) -> list[dict[str, Any]]:
-            order = sorted(range(len(texts)), key=lambda place: -len(texts[place]))[:top_k]
-            return [{"corpus_id": place, "score": float(len(texts[place]))} for place in order]
-
-    texts = ["a", "a long text", "a text"]
-    retriever = RunnableLambda(lambda query: [Document(text) for text in texts])
-    known: dict[str, Any] = {"reranker": ByLength(), "retriever": retriever}
+    infused, model = reranker()
+    query, texts = "the glipizide in town", ["a river", "a medicine", "the aare is a river", "buy warfarin"]
+    known: dict[str, Any] = {
+        "reranker": model,
+        "retriever": RunnableLambda(lambda query: [Document(text) for text in texts]),
+    }
     exec(code_of_the_guide(), known)
-    found = known["chain"].invoke("where is it?")
-    assert [one.page_content for one in found] == ["a long text", "a text", "a"]
-    assert [one.metadata["score"] for one in found] == [11.0, 6.0, 1.0]
+    found = known["chain"].invoke(query)
+    with torch.no_grad():
+        logits = infused.model(**infused.batch([query] * len(texts), texts)).logits[:, 0]
+    scores = dict(zip(texts, logits.sigmoid().tolist(), strict=True))
+    assert [one.page_content for one in found] == sorted(texts, key=lambda text: -scores[text])[:3]
+    assert [one.metadata["score"] for one in found] == pytest.approx(sorted(scores.values(), reverse=True)[:3])
+    with infused.disabled():
+        plain = {one.page_content: one.metadata["score"] for one in known["chain"].invoke(query)}
+    assert any(abs(plain[text] - scores[text]) > 1e-5 for text in plain)

@@ -155,6 +155,15 @@ def test_the_command_predicts_with_an_exported_folder(folder: Path, tmp_path: Pa
     assert "--no-knowledge" in error_of("predict", folder, "--text", "a", "--no-knowledge")
 
 
+@pytest.mark.slow
+def test_the_command_exports_a_run_as_it_exports_its_model(infused: Infused, tmp_path: Path) -> None:
+    infused.save(tmp_path / "run" / "model")
+    for place in ("run", "run/model"):
+        run_command("export", tmp_path / place, "--out", tmp_path / "out" / place)
+    of_run, of_model = (load(tmp_path / "out" / place).predict(TEXTS) for place in ("run", "run/model"))
+    assert of_run == of_model
+
+
 def test_a_portable_export_works_where_its_graph_is_gone(tmp_path: Path) -> None:
     built, triples = tmp_path / "graph", tmp_path / "triples.tsv"
     triples.write_text("bridge\tis_a\tbuilding\nriver\tis_a\twater\n")

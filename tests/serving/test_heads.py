@@ -14,6 +14,7 @@ from tiny_infusions import shake
 
 import infuser.runtime
 from infuser import Graph, Infused, Types
+from infuser.errors import InputError
 from infuser.serving.exported import ServedExport
 from infuser.serving.infused import InfusedModel
 from infuser.serving.model import ServedModel
@@ -71,6 +72,20 @@ def test_a_tagger_opens_its_knowledge_again(tmp_path: Path) -> None:
     infused.model.config.id2label = dict(enumerate(tags.names))
     tags.keep(infused.model.config)
     assert all("entities" in answer for answer in asked(InfusedModel(infused), texts=TEXTS))
+
+
+@pytest.mark.slow
+def test_a_model_that_chooses_is_refused_and_its_export_chooses_between_lists_alone(tmp_path: Path) -> None:
+    infused = infuse_small(tmp_path, "multiple-choice")
+    infused.export(tmp_path / "out")
+    exported = infuser.runtime.load(tmp_path / "out", threads=1)
+    for serve, model in ((InfusedModel, infused), (ServedExport, exported)):
+        with pytest.raises(InputError, match=r"multiple choice.*infuser\.runtime\.load\(DIR\)"):
+            serve(model)
+    [chosen] = exported.predict([TEXTS[0]], [PASSAGES])
+    assert sum(chosen["probabilities"]) == pytest.approx(1)
+    with pytest.raises(InputError, match="each text or its pair is a list"):
+        exported.predict(TEXTS, PASSAGES)
 
 
 @pytest.mark.slow

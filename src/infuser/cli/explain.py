@@ -15,7 +15,7 @@ from infuser.errors import InputError
 @option_groups
 def explain(
     model: Annotated[
-        str, argument("Folder that `infuser train` wrote; or a checkpoint, infused with the knowledge named.")
+        str, argument("A run or model that `infuser train` wrote; or a checkpoint, infused with the knowledge named.")
     ],
     text: Annotated[str, option("The text.")],
     pair: Annotated[str | None, option("The other side of a sentence pair.")] = None,
@@ -42,17 +42,19 @@ def explain(
     saved with the model. `infuser view` shows the same live, in a browser.
 
     Examples:
-      infuser explain runs/mine/model --text "buy glipizide" --pair "drug store"
-      infuser explain runs/mine/model --text "buy glipizide" --layer strongest --off graph --json
+      infuser explain runs/mine --text "buy glipizide" --pair "drug store"
+      infuser explain runs/mine --text "buy glipizide" --layer strongest --off graph --json
       infuser explain minilm --text "Bern lies on the Aare" --entities names.txt
     """
     which, where = _number("head", head, "mean"), _number("layer", layer, "strongest")
     named = sources.read()
     with loading("the model") as progress:
         from infuser.analysis.explain import explain as explain_text
+        from infuser.experiments.run_folder import find_model
         from infuser.hosts.checkpoints import is_infused
         from infuser.opening import open_infused
 
+        model = find_model(model)
         infused = open_infused(model, named, progress=progress)
     explanation = explain_text(
         infused, text, pair, layer="strongest" if where is None else where, head=which, off=off or ()

@@ -19,7 +19,7 @@ _MOST_TEXTS = 1000
 
 @option_groups
 def export(
-    model: Annotated[str, argument("Folder that `infuser train` wrote.")],
+    model: Annotated[str, argument("A run or model that `infuser train` wrote.", metavar="RUN_OR_MODEL")],
     out: Annotated[Path, option("Folder to write.")],
     int8: Annotated[bool, option("Quantise matrices to 8 bits: a smaller, faster graph.", "--int8")] = False,
     portable: Annotated[
@@ -40,8 +40,8 @@ def export(
     the folder appears.
 
     Examples:
-      infuser export runs/mine/model --out exported
-      infuser export runs/mine/model --out small --int8 --data dev.csv
+      infuser export runs/mine --out exported
+      infuser export runs/mine --out small --int8 --data dev.csv
     """
     check_writable(out.parent, "--out")
     named = sources.read()
@@ -51,10 +51,11 @@ def export(
 
         examples = [example for _, example in islice(read_examples(data, columns.columns()), _MOST_TEXTS)]
     with loading("the model") as progress:
+        from infuser.experiments.run_folder import find_model
         from infuser.exporting import export_parts
         from infuser.opening import open_infused
 
-        infused = open_infused(model, named, progress=progress)
+        infused = open_infused(find_model(model), named, progress=progress)
         progress("Tracing the graph, which takes a minute or so", 0, 0)
         report = export_parts(
             out,

@@ -41,17 +41,18 @@ def link(
     score and the best candidates. A text of any length is read whole.
 
     Examples:
-      infuser link RUN/model --text "Jordan played in Chicago." --labels graph
-      infuser link RUN/model news.jsonl --out links.jsonl
-      infuser link RUN/model a.txt b.txt --all --candidates 0 > links.jsonl
+      infuser link RUN --text "Jordan played in Chicago." --labels graph
+      infuser link RUN news.jsonl --out links.jsonl
+      infuser link RUN a.txt b.txt --all --candidates 0 > links.jsonl
     """
     n_texts = texts.count()
     with loading("the model"):
+        from infuser.experiments.run_folder import find_model
         from infuser.linking.inference import find_mentions, iter_mentions, load_linker
         from infuser.linking.texts import read_labels
 
         label_of = read_labels(labels) if labels is not None else lambda id: ""
-        infused = load_linker(model)
+        infused = load_linker(find_model(model))
     several_bases = len(infused.sources) > 1
 
     def kept(mentions: Sequence[Mention]) -> list[Mention]:

@@ -54,18 +54,18 @@ def pretrain(
     `--task pretraining` for next sentences too. The vectors stay as they are.
 
     Example:
-      infuser linker pretrain runs/linker/model --corpus news.txt --out runs/joint
+      infuser linker pretrain runs/linker --corpus news.txt --out runs/joint
     """
     from infuser.linking.texts import read_document_windows
 
     documents = read_document_windows(corpus, text_column, limit, max_words)
     with loading("the model"):
         from infuser.experiments.linkers import run_joint
-        from infuser.experiments.run_folder import RunFolder
+        from infuser.experiments.run_folder import RunFolder, find_model
         from infuser.linking.inference import load_linker
         from infuser.linking.training import JOINT
 
-        infused = load_linker(model)
+        infused = load_linker(find_model(model))
     settings = replace(JOINT, epochs=epochs, batch_size=batch_size, seed=seed, n_workers=workers)
     run = RunFolder(out)
     with resumable():
@@ -101,13 +101,14 @@ def evaluate(
     recall that the candidates allow. Intervals (95 %) draw whole documents.
 
     Example:
-      infuser linker evaluate runs/linker/model test.jsonl
+      infuser linker evaluate runs/linker test.jsonl
     """
     with loading("the model"):
+        from infuser.experiments.run_folder import find_model
         from infuser.linking.evaluation import evaluate_linker
         from infuser.linking.inference import choose_base, load_linker
 
-        infused = load_linker(model)
+        infused = load_linker(find_model(model))
     chosen = choose_base(infused.sources, base)
     gold = shared.read_linked(files, format, chosen)
     scores = evaluate_linker(infused, chosen, gold, threshold=threshold, batch_size=batch_size, progress=True)

@@ -22,7 +22,7 @@ LinkFormat = Annotated[
     Literal["auto", "jsonl", "elevant", "aida", "knowbert", "pubtator"],
     option("How links are written; auto looks at the first line of each file.", "--format"),
 ]
-LinkerModel = Annotated[str, argument("Folder with a linker: RUN/model of `infuser linker train`.")]
+LinkerModel = Annotated[str, argument("A run or model with a linker, of `infuser linker train`.")]
 Threshold = Annotated[float | None, option("Link mentions with at least this score.", default="the model's own")]
 Loss = Annotated[
     Literal["margin", "softmax"],

@@ -47,7 +47,7 @@ def train(
     Examples:
       infuser linker train minilm --candidates C --vectors V --links L --out RUN
       infuser linker train minilm --candidates C --vectors V --corpus T --out RUN
-      infuser link RUN/model --text "Jordan played in Chicago."
+      infuser link RUN --text "Jordan played in Chicago."
     """
     if not links and not corpus:
         raise InputError("Give what to learn from: --links FILE with known links, --corpus FILE without, or both.")

@@ -28,7 +28,13 @@ _BATCHES_AT_ONCE = 16
 
 @option_groups
 def predict(
-    model: Annotated[str, argument("Folder that `infuser train` or `infuser export` wrote, or any text classifier.")],
+    model: Annotated[
+        str,
+        argument(
+            "A run or model that `infuser train` wrote, a folder of `infuser export`, or any text classifier.",
+            metavar="RUN_OR_MODEL",
+        ),
+    ],
     data: Annotated[
         Path | None,
         argument(
@@ -55,9 +61,9 @@ def predict(
     names needs no new training.
 
     Examples:
-      infuser predict runs/mine/model new.csv --out predictions.jsonl
-      infuser predict runs/mine/model --text "buy glipizide" --pair "drug store"
-      cat texts.txt | infuser predict runs/mine/model - > predictions.jsonl
+      infuser predict runs/mine new.csv --out predictions.jsonl
+      infuser predict runs/mine --text "buy glipizide" --pair "drug store"
+      cat texts.txt | infuser predict runs/mine - > predictions.jsonl
     """
     if (data is None) == (text is None):
         raise InputError("Give either a file (or - for standard input) or --text TEXT.")
@@ -69,8 +75,10 @@ def predict(
     named, read = sources.read(), columns.columns()
     # a first look at the whole file: a broken line should be known before an hour of work, not after it
     n_texts = sum(1 for _ in read_examples(data, read)) if data not in (None, STDIN) else None
+    from infuser.experiments.run_folder import find_model
     from infuser.runtime.card import is_export
 
+    model = find_model(model)
     if is_export(model):
         if no_knowledge:
             raise InputError("An exported model answers with its knowledge, so --no-knowledge has no meaning for it.")

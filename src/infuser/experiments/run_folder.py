@@ -194,10 +194,13 @@ def _file_name(name: str) -> str:
     return re.sub(r"[^\w.=+-]+", "-", name)
 
 
-def find_model(folder: Path) -> Path:
-    """Return the model in the folder of a training or a comparison, or the folder itself."""
+def find_model(name: str | Path) -> str:
+    """Return the model in the folder of a training or a comparison; any other name as it is."""
+    folder = Path(name)
+    if (folder / "config.json").exists():
+        return str(name)
     kept = sorted((folder / "models").glob("*/infuser.json"), key=lambda path: -path.stat().st_mtime)
     for place in (folder / "model", *(path.parent for path in kept)):
         if (place / "config.json").exists():
-            return place
-    return folder
+            return str(place)
+    return str(name)

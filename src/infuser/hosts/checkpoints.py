@@ -20,6 +20,9 @@ TAGGER = "ForTokenClassification"
 QUESTIONS = "ForQuestionAnswering"
 """How the class names of models end that find the answer to a question in a passage."""
 
+CHOICE = "ForMultipleChoice"
+"""How the class names of models end that choose between several texts."""
+
 _HUB_ID = re.compile(r"\w[\w.-]*(/\w[\w.-]*)?")
 
 

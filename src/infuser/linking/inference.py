@@ -74,12 +74,11 @@ def iter_mentions(
         yield from reader.find(some, batch_size, max_words)
 
 
-def load_linker(name: str | Path) -> Infused:
-    """Return a saved model that has a linker, on the fastest device; a run's folder will do, too."""
-    folder = Path(name) / "model" if is_infused(Path(name) / "model") else Path(name)
+def load_linker(folder: str | Path) -> Infused:
+    """Return a saved model that has a linker, on the fastest device."""
     if not is_infused(folder):
         raise CheckpointError(
-            f"{str(name)!r} is no folder with a linker: it has no {CARD}. Train one: infuser linker train CHECKPOINT "
+            f"{str(folder)!r} is no folder with a linker: it has no {CARD}. Train one: infuser linker train CHECKPOINT "
             "--candidates DIR --vectors DIR --links FILE --out RUN"
         )
     infused = load(folder)

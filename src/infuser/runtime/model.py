@@ -132,6 +132,8 @@ class ExportedModel:
         return [text_answer(self.labels, row) for row in softmax(logits).tolist()]
 
     def _read_choices(self, examples: list[Example]) -> list[dict[str, Any]]:
+        if any(_size(example)[0] == 0 for example in examples):
+            raise InputError("This model chooses: each text or its pair is a list, with one entry for each choice.")
         shares = softmax(self._run(self._maker(examples)))
         return [{"choice": int(row.argmax()), "probabilities": row.tolist()} for row in shares]
 

@@ -11,7 +11,8 @@
 | batching  | requests become batches; the one thread that uses the model                                      |
 | service   | the model and the knowledge that one process answers with, and how it changes them               |
 | app       | the addresses                                                                                    |
-| openapi   | what they take and give, as an OpenAPI document and as a page                                    |
+| schemas   | the fields of all answers, as JSON schemas                                                       |
+| openapi   | what the addresses take and give, as an OpenAPI document and as a page                           |
 | metrics   | counters that worker processes share, written for Prometheus                                     |
 | channel   | questions and answers between two processes                                                      |
 | worker    | one worker process                                                                               |

@@ -11,7 +11,7 @@ from infuser.errors import InputError
 from infuser.files import nan_to_null
 from infuser.runtime import ExportedModel
 from infuser.serving.annotations import described, find
-from infuser.serving.model import ANNOTATE, EXPLAIN, PREDICT, Question
+from infuser.serving.model import ANNOTATE, EXPLAIN, NO_CHOICES, PREDICT, Question
 from infuser.sources.naming import source_names
 from infuser.types import Annotations, Source
 
@@ -22,6 +22,8 @@ class ServedExport:
     """Answers with an exported model."""
 
     def __init__(self, model: ExportedModel) -> None:
+        if model.head == "multiple-choice":
+            raise InputError(NO_CHOICES)
         self.model = model
 
     @property

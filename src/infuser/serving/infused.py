@@ -13,6 +13,7 @@ from infuser.analysis.explanation import Explanation
 from infuser.analysis.predict import answers_questions, classifies, label_names, predict, tags_words
 from infuser.errors import InputError
 from infuser.files import nan_to_null
+from infuser.hosts.checkpoints import CHOICE
 from infuser.hosts.loading import to_fastest_device
 from infuser.infused import Infused
 from infuser.linking.inference import check_linker, find_mentions
@@ -20,8 +21,9 @@ from infuser.methods.together import name_of
 from infuser.opening import open_infused, open_plain, plain_collator
 from infuser.relations.encoders import Encoder
 from infuser.serving.annotations import described, described_by_name, find
-from infuser.serving.model import ANNOTATE, EXPLAIN, LINK, PREDICT, Question
+from infuser.serving.model import ANNOTATE, EXPLAIN, LINK, NO_CHOICES, PREDICT, Question
 from infuser.signals import Collator
+from infuser.signals.answers import entity_answer
 from infuser.types import Source
 
 _N_CANDIDATES = 5
@@ -31,6 +33,8 @@ class InfusedModel:
     """Answers with an infused model, or with an encoder that holds no knowledge."""
 
     def __init__(self, infused: Explained) -> None:
+        if type(infused.model).__name__.endswith(CHOICE):
+            raise InputError(NO_CHOICES)
         self.infused = infused
 
     @property
@@ -98,11 +102,15 @@ def explained(one: Explanation) -> dict[str, Any]:
     explanation = one.to_dict()
     kind = "entities" if one.entities_infused is not None else "answer"
     plural = {"entities": "entities", "answer": "answers"}[kind]
+
+    def told(answer: Any) -> Any:
+        return entity_answer(one.text, answer)["entities"] if kind == "entities" else answer
+
     plain: dict[str, Any] = nan_to_null(
         {
-            "with_knowledge": explanation[f"{kind}_infused"],
-            "without_knowledge": explanation[f"{kind}_plain"],
-            "without_source": explanation[f"{plural}_without"],
+            "with_knowledge": told(explanation[f"{kind}_infused"]),
+            "without_knowledge": told(explanation[f"{kind}_plain"]),
+            "without_source": {name: told(answer) for name, answer in explanation[f"{plural}_without"].items()},
             "off": explanation["off"],
             "written": explanation["written"],
             "mentions": explanation["mentions"],

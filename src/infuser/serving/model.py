@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol, Self
 
+from infuser.experiments.run_folder import find_model
 from infuser.runtime.card import CARD as EXPORT_CARD
 from infuser.runtime.card import is_export
 from infuser.sources.storage import CARD, read_saved_sources
@@ -15,6 +16,12 @@ from infuser.types import Source
 PREDICT, ANNOTATE, EXPLAIN, LINK = TASKS = ("predict", "annotate", "explain", "link")
 ANSWERS = {PREDICT: "predictions", ANNOTATE: "annotations", EXPLAIN: "explanations", LINK: "links"}
 """How the answers of each task are called."""
+
+NO_CHOICES = (
+    "This model chooses between texts (multiple choice), and the server has no form for such questions. Ask it in "
+    "Python: infused.export(DIR), then infuser.runtime.load(DIR).predict(texts, pairs) with lists as texts or pairs."
+)
+"""Why a model of multiple choice is not served."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +67,7 @@ def saved_sources(name: str, *, rebuilt: bool = False) -> list[Source]:
 
     rebuilt: open their folders as they are now, also those that were built again since the model was saved.
     """
-    folder = _folder_of(name)
+    folder = Path(find_model(name))
     for card in (EXPORT_CARD, CARD):
         if (folder / card).is_file():
             return read_saved_sources(folder, card, rebuilt=rebuilt)
@@ -69,7 +76,7 @@ def saved_sources(name: str, *, rebuilt: bool = False) -> list[Source]:
 
 def open_model(name: str, sources: Sequence[Source], *, threads: int | None = None) -> ServedModel:
     """Return a model by name, ready to answer with these sources; of an exported one, with so many threads."""
-    folder = _folder_of(name)
+    folder = find_model(name)
     if is_export(folder):
         from infuser.runtime import load
         from infuser.serving.exported import ServedExport
@@ -77,10 +84,4 @@ def open_model(name: str, sources: Sequence[Source], *, threads: int | None = No
         return ServedExport(load(folder, sources=sources, threads=threads))
     from infuser.serving.infused import open_infused_model  # not above: it loads torch
 
-    return open_infused_model(str(folder) if folder.is_dir() else name, sources)
-
-
-def _folder_of(name: str) -> Path:
-    """Return the folder of a model; a run's folder stands for its model."""
-    folder = Path(name)
-    return folder / "model" if (folder / "model" / "config.json").is_file() else folder
+    return open_infused_model(folder, sources)

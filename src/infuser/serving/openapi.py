@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from infuser.serving.limits import ServingLimits
-from infuser.serving.model import ANSWERS, EXPLAIN, TASKS
+from infuser.serving.model import EXPLAIN, TASKS
+from infuser.serving.schemas import SCHEMAS, answers_of, refer
 from infuser.versions import __version__
 
 _STATIC = Path(__file__).parent / "static"
@@ -26,7 +27,8 @@ _ERRORS = {
     413: "The request is too large.",
     415: "The request is not of type application/json.",
     422: "The request can be read, but not answered.",
-    503: "Too many texts wait for the model; Retry-After says when to ask again.",
+    500: "The server failed; its log says why.",
+    503: "Too many texts wait for the model (Retry-After says when to ask again), or it does not come back.",
     504: "There was no answer in time.",
 }
 
@@ -46,39 +48,27 @@ def document(tasks: Collection[str], limits: ServingLimits, *, with_token: bool)
                 },
                 {},
             ),
-            "responses": {"200": _json("What is known now", {"type": "object"}), **_errors(400, 401, 413, 415, 422)},
+            "responses": {"200": _json("What is known now", refer("Reloaded")), **_errors(400, 401, 413, 415, 422)},
         }
     }
-    for path, summary, kind in (
-        ("/health", "Whether the server answers, and the version of its knowledge", "application/json"),
-        ("/model", "The model, its tasks and labels, and its knowledge", "application/json"),
-        ("/metrics", "Requests, seconds, batches and queue, for Prometheus", "text/plain"),
-        ("/openapi.json", "This document", "application/json"),
+    for path, summary, answer, statuses in (
+        ("/health", "Whether the server answers, and the version of its knowledge", refer("Health"), (503,)),
+        ("/model", "The model, its tasks and labels, and its knowledge", refer("Model"), (401,)),
+        ("/metrics", "Requests, seconds, batches and queue, for Prometheus", None, (401,)),
+        ("/openapi.json", "This document", {"type": "object"}, ()),
     ):
-        paths[path] = {"get": {"summary": summary, "responses": {"200": {"description": "OK", "content": {kind: {}}}}}}
+        told = _json("OK", answer) if answer else {"description": "OK", "content": {"text/plain": {}}}
+        paths[path] = {"get": {"summary": summary, "responses": {"200": told, **_errors(*statuses)}}}
     found: dict[str, Any] = {
         "openapi": "3.1.0",
         "info": {"title": "Infuser", "version": __version__, "description": "An encoder that reads knowledge."},
         "paths": paths,
-        "components": {"schemas": {"Error": _ERROR}},
+        "components": {"schemas": dict(SCHEMAS)},
     }
     if with_token:
         found["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
         found["security"] = [{"token": []}]
     return found
-
-
-_ERROR = {
-    "type": "object",
-    "required": ["error"],
-    "properties": {
-        "error": {
-            "type": "object",
-            "required": ["status", "message"],
-            "properties": {"status": {"type": "integer"}, "message": {"type": "string"}},
-        }
-    },
-}
 
 
 def _task(task: str, limits: ServingLimits) -> dict[str, Any]:
@@ -94,20 +84,13 @@ def _task(task: str, limits: ServingLimits) -> dict[str, Any]:
     if task == EXPLAIN:
         described = "Names of sources that are left out."
         properties["off"] = {"type": "array", "items": {"type": "string"}, "description": described}
-    answer = {
-        "type": "object",
-        "properties": {
-            ANSWERS[task]: {"type": "array", "items": {"type": "object"}, "description": "One per text, in order."},
-            "knowledge": {"type": "integer", "description": "Version of the knowledge that answered."},
-        },
-    }
     return {
         "summary": _SUMMARIES[task],
         "requestBody": _body(
             {"type": "object", "properties": properties, "additionalProperties": False},
             {"texts": ["Bern lies on the Aare.", "buy glipizide tablets"]},
         ),
-        "responses": {"200": _json("Answers", answer), **_errors(*_ERRORS)},
+        "responses": {"200": _json("Answers", answers_of(task)), **_errors(*_ERRORS)},
     }
 
 
@@ -120,8 +103,7 @@ def _json(description: str, schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def _errors(*statuses: int) -> dict[str, Any]:
-    error = {"$ref": "#/components/schemas/Error"}
-    return {str(status): _json(_ERRORS[status], error) for status in statuses}
+    return {str(status): _json(_ERRORS[status], refer("Error")) for status in statuses}
 
 
 def page_files(openapi: dict[str, Any]) -> dict[str, tuple[str, str]]:

@@ -54,7 +54,7 @@ def open_view(
         return _open_relations(folder, sources, encoder)
     if encoder is not None:
         raise InputError(f"--encoder says where the encoder of a relation model lies; {name!r} holds none.")
-    model = str(find_model(folder)) if folder.exists() else name
+    model = find_model(name)
     examples = _examples_of_run(folder) or [*_SINGLE, _PAIR]
     if sources or is_infused(model):
         note = "" if is_infused(model) else _FRESH
