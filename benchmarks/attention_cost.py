@@ -1,5 +1,8 @@
 """What methods cost: the same BERT-base checkpoint under SDPA and infused, also with KAM written naively.
 
+With --host, another encoder of about that size, beside its own plain path: ModernBERT has SDPA as well, DeBERTa and
+MPNet form their scores themselves.
+
 A training step is forward and backward without the optimiser, which costs all the same.
 All are timed in turn within each round, on the same batches, and the ratios of their fastest rounds are printed;
 machines are noisy, so a slow moment hits all. Peak memory is read in a process of its own for each.
@@ -7,6 +10,7 @@ machines are noisy, so a slow moment hits all. Peak memory is read in a process 
     python benchmarks/attention_cost.py                   # the whole table, some minutes
     python benchmarks/attention_cost.py --rounds 3        # a quick look
     python benchmarks/attention_cost.py --only bias types --no-memory
+    python benchmarks/attention_cost.py --host deberta-v2 --only kam --no-memory
 """
 
 from __future__ import annotations
@@ -21,7 +25,7 @@ from unittest.mock import patch
 import torch
 from support.measuring import RESULTS, about, in_new_process, memory_mb, rounds_of, write_result
 from torch.nn.functional import conv2d, dropout
-from transformers import BertConfig, BertForSequenceClassification
+from transformers import AutoConfig, AutoModelForSequenceClassification, PreTrainedModel
 
 from infuser import Entities, Kam, Types, Vocabulary
 from infuser.methods import kam as kam_module
@@ -36,6 +40,31 @@ TARGETS: dict[tuple[str, int, int], dict[str, float]] = {
     ("training", 8, 128): {"kam": 1.20, "bias": 1.03},
 }
 """(work, batch, seq) and the ratios to SDPA that we want to stay below; all have 1,024 tokens, so cost grows with n."""
+TARGETS_OF_OTHERS: dict[tuple[str, int, int], dict[str, float]] = {
+    (work, n_batch, n_tokens): {"kam": most}
+    for work in ("inference", "training")
+    for n_batch, n_tokens, most in ((8, 128, 1.10), (2, 512, 1.30))
+}
+"""The same for the other hosts."""
+HOSTS: dict[str, dict[str, Any]] = {
+    "bert": {},
+    "modernbert": {},
+    "mpnet": {"max_position_embeddings": 514},
+    "deberta-v2": {  # DeBERTa-v3-base
+        "hidden_size": 768,
+        "num_hidden_layers": 12,
+        "num_attention_heads": 12,
+        "intermediate_size": 3072,
+        "relative_attention": True,
+        "position_biased_input": False,
+        "pos_att_type": ["p2c", "c2p"],
+        "position_buckets": 256,
+        "share_att_key": True,
+        "norm_rel_ebd": "layer_norm",
+        "type_vocab_size": 0,
+    },
+}
+"""Shapes of real checkpoints: what their configs have beside transformers' defaults."""
 METHODS: dict[str, Any] = {
     "kam": Kam(),
     "naive": Kam(),
@@ -52,10 +81,10 @@ VOCABULARY = Vocabulary(
 )
 
 
-def build(kind: str) -> BertForSequenceClassification:
-    """Return a BERT-base, plain or infused with weights as after training (no gate or kernel left at its start)."""
+def build(kind: str, host: str) -> PreTrainedModel:
+    """Return a host, plain or infused with weights as after training (no gate or kernel left at its start)."""
     torch.manual_seed(0)
-    model = BertForSequenceClassification(BertConfig()).eval()
+    model = AutoModelForSequenceClassification.from_config(AutoConfig.for_model(host, **HOSTS[host])).eval()
     if kind != "plain":
         METHODS[kind].attach(model, sources=[Entities.tiny()] * N_SOURCES, vocabulary=VOCABULARY)
         with torch.no_grad():
@@ -113,9 +142,8 @@ class NaiveMixer(kam_module.MapMixer):
             return super().forward(*args, **options)
 
 
-def runner(kind: str, work: str, n_batch: int, n_tokens: int, model: Any = None) -> Callable[[], None]:
+def runner(kind: str, work: str, n_batch: int, n_tokens: int, model: Any) -> Callable[[], None]:
     """Return a function that does one forward, or one training step, of one contestant."""
-    model = model or build_contestant(kind)
     batch = make_batch(n_batch, n_tokens, kind)
     if work == "inference":
 
@@ -134,9 +162,9 @@ def runner(kind: str, work: str, n_batch: int, n_tokens: int, model: Any = None)
     return step
 
 
-def build_contestant(kind: str) -> BertForSequenceClassification:
+def build_contestant(kind: str, host: str) -> PreTrainedModel:
     """Return one of the contestants."""
-    model = build(kind)
+    model = build(kind, host)
     if kind == "naive":
         for module in model.modules():
             if isinstance(module, kam_module.MapMixer):
@@ -144,9 +172,9 @@ def build_contestant(kind: str) -> BertForSequenceClassification:
     return model
 
 
-def peak_megabytes(kind: str, work: str, n_batch: int, n_tokens: int) -> float:
+def peak_megabytes(kind: str, host: str, work: str, n_batch: int, n_tokens: int) -> float:
     """Return the peak memory of a fresh process while it does the work a second time."""
-    return float(in_new_process(__file__, "--child", kind, work, n_batch, n_tokens))
+    return float(in_new_process(__file__, "--child", kind, host, work, n_batch, n_tokens))
 
 
 def main() -> None:
@@ -154,27 +182,30 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--out", type=Path, default=RESULTS / "attention_cost.json")
+    parser.add_argument("--host", choices=HOSTS, default="bert")
+    parser.add_argument("--out", type=Path, help="results; by default beside the others, under the host's name")
     parser.add_argument("--only", nargs="*", choices=METHODS, help="contestants beside the plain checkpoint")
     parser.add_argument("--no-memory", action="store_true")
-    parser.add_argument("--child", nargs=4, help=argparse.SUPPRESS)
+    parser.add_argument("--child", nargs=5, help=argparse.SUPPRESS)
     options = parser.parse_args()
     torch.set_num_threads(options.threads)
     if options.child:
-        kind, work, n_batch, n_tokens = options.child
-        run = runner(kind, work, int(n_batch), int(n_tokens))
+        kind, host, work, n_batch, n_tokens = options.child
+        run = runner(kind, work, int(n_batch), int(n_tokens), build_contestant(kind, host))
         run()
         Path("/proc/self/clear_refs").write_text("5")  # forget the peak of building the model (Linux)
         run()
         print(memory_mb())
         return
 
-    kinds = ["plain", *(options.only or METHODS)]
-    models = {kind: build_contestant(kind) for kind in kinds}
+    host = options.host
+    # naive KAM knows no scores but products
+    kinds = ["plain", *(options.only or [kind for kind in METHODS if host == "bert" or kind != "naive"])]
+    models = {kind: build_contestant(kind, host) for kind in kinds}
     results = []
-    print(f"BERT-base, {N_SOURCES} sources, {options.threads} threads, fastest of {options.rounds} rounds; x: of SDPA")
-    print(f"{'work':<10}{'(b, n)':<11}{'SDPA ms':>9}" + "".join(f"{kind:>14}" for kind in kinds[1:]) + "   peak MB")
-    for (work, n_batch, n_tokens), targets in TARGETS.items():
+    print(f"{host}, {N_SOURCES} sources, {options.threads} threads, fastest of {options.rounds} rounds; x: of plain")
+    print(f"{'work':<10}{'(b, n)':<11}{'plain ms':>9}" + "".join(f"{kind:>14}" for kind in kinds[1:]) + "   peak MB")
+    for (work, n_batch, n_tokens), targets in (TARGETS if host == "bert" else TARGETS_OF_OTHERS).items():
         runs = {kind: runner(kind, work, n_batch, n_tokens, model) for kind, model in models.items()}
         seconds = rounds_of(runs, options.rounds, warm_up=1)
         times = {kind: [1e3 * one for one in values] for kind, values in seconds.items()}
@@ -182,7 +213,7 @@ def main() -> None:
         median = {kind: statistics.median(values) for kind, values in times.items()}
         memory = {}
         if not options.no_memory and (work == "training" or n_tokens == 512):  # elsewhere the weights are all there is
-            memory = {kind: peak_megabytes(kind, work, n_batch, n_tokens) for kind in runs}
+            memory = {kind: peak_megabytes(kind, host, work, n_batch, n_tokens) for kind in runs}
         row = {
             "work": work,
             "batch": n_batch,
@@ -206,9 +237,10 @@ def main() -> None:
             + " / ".join(f"{value:.0f}" for value in memory.values()),
             flush=True,
         )
-    if options.out:
+    if options.out is None or options.out.name:  # --out "" writes nothing
         facts = about("torch", threads=options.threads)
-        write_result(options.out, {"about": facts, "rounds": options.rounds, "rows": results})
+        name = "attention_cost.json" if host == "bert" else f"attention_cost_{host}.json"
+        write_result(options.out or RESULTS / name, {"about": facts, "rounds": options.rounds, "rows": results})
 
 
 if __name__ == "__main__":
