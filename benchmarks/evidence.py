@@ -270,7 +270,10 @@ def table(of_set: Mapping[str, Any], second: str) -> str:
 
 
 def plot(kept: Mapping[str, Any], path: Path) -> None:
-    """Draw the scores of each arm against the number of training texts, one panel per data set with several sizes."""
+    """Draw the scores of each arm against the number of training texts, one panel per data set with several sizes.
+
+    Intervals are drawn from three seeds on: with two they would be higher than the picture.
+    """
     from infuser.reports.figures import COLOURS, drawing, new_figure, write_figure
 
     drawn = {name: of_set for name, of_set in kept.items() if len(_sizes(of_set)) > 1}
@@ -288,7 +291,7 @@ def plot(kept: Mapping[str, Any], path: Path) -> None:
                 if not found:
                     continue
                 means = [one["mean"] for one in found.values()]
-                spread = [0 if one["interval"] is None else one["interval"][1] - one["mean"] for one in found.values()]
+                spread = [one["interval"][1] - one["mean"] if len(one["per_seed"]) > 2 else 0 for one in found.values()]
                 axes.errorbar(list(found), means, spread, color=colour, label=arm, marker="o", markersize=4, capsize=3)
             for rule in dict.fromkeys(rule for size in sizes for rule in of_set[size]["rules"]):
                 scores = [of_set[size]["rules"][rule][of_set[size]["statistics"]["metric"]] for size in sizes]
