@@ -22,7 +22,6 @@ EXAMPLES = {
     "esm": "facebook/esm2_t12_35M_UR50D",
     "eurobert": "EuroBERT/EuroBERT-210m",
     "jina_embeddings_v3": "jinaai/jina-embeddings-v3",
-    "luke": "studio-ousia/luke-base",
     "megatron-bert": "nvidia/megatron-bert-uncased-345m",
     "mobilebert": "google/mobilebert-uncased",
     "modernbert": "answerdotai/ModernBERT-base",
