@@ -1,4 +1,4 @@
-"""Unsupported encoders are told which host is nearest and what to write; the list of supported ones is complete."""
+"""Unsupported encoders are reason which host is nearest and what to write; the list of supported ones is complete."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def test_positions_that_count_from_the_padding_id_are_told_from_those_that_do_no
 
 
 @pytest.mark.parametrize(
-    ("kind", "told"),
+    ("kind", "reason"),
     [
         ("gpt2", "looks in one direction only"),
         ("t5", "an encoder with a decoder"),
@@ -49,8 +49,8 @@ def test_positions_that_count_from_the_padding_id_are_told_from_those_that_do_no
         ("roformer", "computes its attention itself"),
     ],
 )
-def test_what_an_entry_cannot_describe_is_said(kind: str, told: str) -> None:
-    assert told in str(nearest_to(kind))
+def test_what_an_entry_cannot_describe_is_said(kind: str, reason: str) -> None:
+    assert reason in str(nearest_to(kind))
 
 
 def test_without_a_config_that_transformers_can_build_names_are_compared() -> None:

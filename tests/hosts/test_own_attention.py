@@ -193,9 +193,9 @@ def test_lora_adapts_the_projections_that_scores_are_made_with(host: str, target
 def test_torch_compile_gives_the_same_answer_and_gradients() -> None:
     infused = without_dropout(infuse_tiny("deberta-v2", "sequence-classification", num_hidden_layers=1))
     batch = infused.collator()(examples("sequence-classification"))
-    told = answer(infused.model, batch)
+    expected = answer(infused.model, batch)
     compiled = assert_compiled_model_learns_alike(infused, batch, "sequence-classification")
-    torch.testing.assert_close(answer(compiled, batch), told, atol=1e-10, rtol=1e-7)
+    torch.testing.assert_close(answer(compiled, batch), expected, atol=1e-10, rtol=1e-7)
 
 
 @pytest.mark.parametrize("host", ["mpnet", "deberta", "deberta-v2"])

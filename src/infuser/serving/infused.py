@@ -103,14 +103,14 @@ def explained(one: Explanation) -> dict[str, Any]:
     kind = "entities" if one.entities_infused is not None else "answer"
     plural = {"entities": "entities", "answer": "answers"}[kind]
 
-    def told(answer: Any) -> Any:
+    def shown(answer: Any) -> Any:
         return entity_answer(one.text, answer)["entities"] if kind == "entities" else answer
 
     plain: dict[str, Any] = nan_to_null(
         {
-            "with_knowledge": told(explanation[f"{kind}_infused"]),
-            "without_knowledge": told(explanation[f"{kind}_plain"]),
-            "without_source": {name: told(answer) for name, answer in explanation[f"{plural}_without"].items()},
+            "with_knowledge": shown(explanation[f"{kind}_infused"]),
+            "without_knowledge": shown(explanation[f"{kind}_plain"]),
+            "without_source": {name: shown(answer) for name, answer in explanation[f"{plural}_without"].items()},
             "off": explanation["off"],
             "written": explanation["written"],
             "mentions": explanation["mentions"],

@@ -57,8 +57,8 @@ def document(tasks: Collection[str], limits: ServingLimits, *, with_token: bool)
         ("/metrics", "Requests, seconds, batches and queue, for Prometheus", None, (401,)),
         ("/openapi.json", "This document", {"type": "object"}, ()),
     ):
-        told = _json("OK", answer) if answer else {"description": "OK", "content": {"text/plain": {}}}
-        paths[path] = {"get": {"summary": summary, "responses": {"200": told, **_errors(*statuses)}}}
+        ok = _json("OK", answer) if answer else {"description": "OK", "content": {"text/plain": {}}}
+        paths[path] = {"get": {"summary": summary, "responses": {"200": ok, **_errors(*statuses)}}}
     found: dict[str, Any] = {
         "openapi": "3.1.0",
         "info": {"title": "Infuser", "version": __version__, "description": "An encoder that reads knowledge."},
