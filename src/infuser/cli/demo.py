@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from rich.panel import Panel
+from rich.text import Text
 
 from infuser.cli.console import loading, print_next_steps, say, show
 from infuser.cli.options import option
@@ -64,7 +65,7 @@ def demo(
     started = time.perf_counter()
     graph = correlation is None
     what = _WHAT.format(knowledge=_GRAPH if graph else _CORRELATION, method=_TYPES if graph else _KAM)
-    show(Panel(what, title="Infuser demo", title_align="left"))
+    show(Panel(Text.from_markup(what), title="Infuser demo", title_align="left"))
     say("1/3 Fetching the encoder and WordNet (once; digests are checked) and building the task")
     with loading("libraries") as fetching:
         from infuser.demo import LABELS, Demo
