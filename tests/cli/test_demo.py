@@ -31,6 +31,7 @@ def test_the_demo_runs_on_the_real_encoder_and_writes_its_report(
     result = CliRunner().invoke(app, arguments)
     assert result.exit_code == 0, result.output
     assert "What to try next" in result.output
+    assert "[b]" not in result.output
     report = json.loads((tmp_path / "report.json").read_text())
     assert [arm["name"] for arm in report["comparison"]["arms"]] == ["plain", "types", "text", "placebo"]
     assert len(report["explanations"]) == 4
